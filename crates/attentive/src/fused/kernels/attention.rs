@@ -1,0 +1,174 @@
+//! Scores of memories (R3) by cached exponentials, the summary (R7), and the scorer's derivative.
+//!
+//! `tanh(p + q) = 1 - 2 / (1 + e^2p e^2q)`, so with `e^2p` kept beside each memory and `e^2q` computed once a
+//! step, a score costs a multiplication, an addition and half a division for each element. The constant
+//! `sum(W3)` is left out of every score: only differences of scores ever matter (R4, R6).
+
+use super::math::exp;
+use super::simd::{LANES, Simd};
+
+/// Projections beyond this are kept as they are instead of as exponentials (see [`super::super::keys`]).
+///
+/// Two elements share a division, so `(1 + e^40)^2` must stay a finite float: it is e^80.
+pub(crate) const EXPONENT_LIMIT: f32 = 10.0;
+
+/// Replaces `p` by `e^2p` if all of it is within [`EXPONENT_LIMIT`]; otherwise leaves it and returns false.
+///
+/// # Safety
+/// `projection` must span `len` floats, `len` a multiple of 8; the instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn to_exponentials<S: Simd>(len: usize, projection: *mut f32) -> bool {
+    // SAFETY: i + LANES <= len.
+    unsafe {
+        let mut i = 0;
+        while i < len {
+            if !S::all_within(S::load(projection.add(i)), EXPONENT_LIMIT) {
+                return false;
+            }
+            i += LANES;
+        }
+        let mut i = 0;
+        while i < len {
+            let p = S::load(projection.add(i));
+            S::store(projection.add(i), exp::<S>(S::add(p, p)));
+            i += LANES;
+        }
+        true
+    }
+}
+
+/// `scores[j] = -2 * sum(W3 / (1 + keys[j] * query))` for `slots` consecutive keys.
+///
+/// # Safety
+/// `keys` must span `slots * len` floats, `query` and `w3` `len` (a multiple of 16), `scores` `slots`; the
+/// instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn scores<S: Simd>(
+    len: usize, slots: usize, keys: *const f32, query: *const f32, w3: *const f32, scores: *mut f32,
+) {
+    for slot in 0..slots {
+        // SAFETY: slot < slots and i + 16 <= len.
+        unsafe {
+            let key = keys.add(slot * len);
+            let one = S::splat(1.0);
+            let mut sum = S::splat(0.0);
+            let mut i = 0;
+            while i < len {
+                let x = S::fma(S::load(key.add(i)), S::load(query.add(i)), one);
+                let y = S::fma(S::load(key.add(i + LANES)), S::load(query.add(i + LANES)), one);
+                // w/x + v/y with one division
+                let numerator = S::fma(S::load(w3.add(i)), y, S::mul(S::load(w3.add(i + LANES)), x));
+                sum = S::add(sum, S::div(numerator, S::mul(x, y)));
+                i += 2 * LANES;
+            }
+            *scores.add(slot) = -2.0 * S::sum(sum);
+        }
+    }
+}
+
+/// What the derivative of one score touches; every pointer spans `len` floats.
+#[derive(Clone, Copy)]
+pub(crate) struct ScoreBackward {
+    pub(crate) key: *const f32,
+    pub(crate) query: *const f32,
+    pub(crate) w3: *const f32,
+    /// Adjoint of the score.
+    pub(crate) d_score: f32,
+    /// Adjoint of `W2 h_hat`, added to.
+    pub(crate) d_query: *mut f32,
+    /// Adjoint of `W1 m`, added to, or written if `first`.
+    pub(crate) d_key: *mut f32,
+    pub(crate) first: bool,
+    /// Adjoint of W3, added to.
+    pub(crate) d_w3: *mut f32,
+}
+
+/// The derivative of one score by W3, by `W1 m` and by `W2 h_hat`, from cached exponentials.
+///
+/// # Safety
+/// The pointers must span `len` floats, a multiple of 8; the instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn score_backward<S: Simd>(len: usize, row: ScoreBackward) {
+    // SAFETY: i + LANES <= len.
+    unsafe {
+        let (one, two) = (S::splat(1.0), S::splat(2.0));
+        let d_score = S::splat(row.d_score);
+        let mut i = 0;
+        while i < len {
+            let w3 = S::load(row.w3.add(i));
+            // u = 1 - tanh, so 1 - tanh^2 = u (2 - u)
+            let u = S::div(two, S::fma(S::load(row.key.add(i)), S::load(row.query.add(i)), one));
+            S::store(row.d_w3.add(i), S::fma(d_score, S::sub(one, u), S::load(row.d_w3.add(i))));
+            let d = S::mul(S::mul(d_score, w3), S::mul(u, S::sub(two, u)));
+            S::store(row.d_query.add(i), S::add(S::load(row.d_query.add(i)), d));
+            let d_key = if row.first { d } else { S::add(S::load(row.d_key.add(i)), d) };
+            S::store(row.d_key.add(i), d_key);
+            i += LANES;
+        }
+    }
+}
+
+/// `summary = sum(weights[j] * memories[j])`, `hidden = h_hat + summary` (R7); `hidden` goes to two places.
+///
+/// # Safety
+/// Each memory and the other pointers must span `len` floats, a multiple of 8; the instruction set of `S` must
+/// be available.
+#[inline(always)]
+pub(super) unsafe fn summarise<S: Simd>(
+    len: usize, weights: &[f32], memories: &[*const f32], h_hat: *const f32, summary: *mut f32, hidden: *mut f32,
+    hidden_copy: *mut f32,
+) {
+    // SAFETY: i + LANES <= len.
+    unsafe {
+        let mut i = 0;
+        while i < len {
+            let mut sum = S::splat(0.0);
+            for (weight, memory) in weights.iter().zip(memories) {
+                sum = S::fma(S::splat(*weight), S::load(memory.add(i)), sum);
+            }
+            S::store(summary.add(i), sum);
+            let h = S::add(S::load(h_hat.add(i)), sum);
+            S::store(hidden.add(i), h);
+            S::store(hidden_copy.add(i), h);
+            i += LANES;
+        }
+    }
+}
+
+/// `sum(a * b)`
+///
+/// # Safety
+/// `a` and `b` must span `len` floats, a multiple of 16; the instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn dot<S: Simd>(len: usize, a: *const f32, b: *const f32) -> f32 {
+    // SAFETY: i + 16 <= len.
+    unsafe {
+        let (mut even, mut odd) = (S::splat(0.0), S::splat(0.0));
+        let mut i = 0;
+        while i < len {
+            even = S::fma(S::load(a.add(i)), S::load(b.add(i)), even);
+            odd = S::fma(S::load(a.add(i + LANES)), S::load(b.add(i + LANES)), odd);
+            i += 2 * LANES;
+        }
+        S::sum(S::add(even, odd))
+    }
+}
+
+/// `to = scale * from`, or `to += scale * from` if `add`.
+///
+/// # Safety
+/// `from` and `to` must span `len` floats, a multiple of 8; the instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn scaled<S: Simd>(len: usize, scale: f32, from: *const f32, to: *mut f32, add: bool) {
+    // SAFETY: i + LANES <= len.
+    unsafe {
+        let scale = S::splat(scale);
+        let mut i = 0;
+        while i < len {
+            let v = S::load(from.add(i));
+            let v = if add { S::fma(scale, v, S::load(to.add(i))) } else { S::mul(scale, v) };
+            S::store(to.add(i), v);
+            i += LANES;
+        }
+    }
+}

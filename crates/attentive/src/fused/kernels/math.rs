@@ -1,0 +1,64 @@
+//! exp, sigmoid and tanh on vectors, to a few units in the last place.
+
+use super::simd::Simd;
+
+/// `e^x`, with x held in -87..=88 so that the result is a normal number. A NaN stays a NaN.
+///
+/// Range reduction by ln 2 in two parts and a polynomial of degree six (the coefficients are those of the
+/// Cephes library); the relative error is below 2e-7.
+///
+/// # Safety
+/// The instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: the caller promises the instruction set; no memory is touched.
+    unsafe {
+        let x = S::min(S::max(x, S::splat(-87.0)), S::splat(88.0));
+        let n = S::round(S::mul(x, S::splat(std::f32::consts::LOG2_E)));
+        let r = S::fnma(n, S::splat(0.693_359_4), x);
+        let r = S::fnma(n, S::splat(-2.121_944_4e-4), r);
+        let mut y = S::splat(1.987_569_1e-4);
+        for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+            y = S::fma(y, r, S::splat(coefficient));
+        }
+        let y = S::add(S::fma(y, S::mul(r, r), r), S::splat(1.0));
+        S::mul(y, S::exp2_whole(n))
+    }
+}
+
+/// `1 / (1 + e^-x)`
+///
+/// # Safety
+/// The instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: as for `exp`.
+    unsafe {
+        let one = S::splat(1.0);
+        S::div(one, S::add(one, exp::<S>(S::sub(S::splat(0.0), x))))
+    }
+}
+
+/// `tanh x` as a quotient of polynomials in x (the approximation that Eigen uses); the error is below 3e-7.
+///
+/// # Safety
+/// The instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: as for `exp`.
+    unsafe {
+        // Beyond this bound the quotient would leave -1..=1.
+        const BOUND: f32 = 7.905_311;
+        let x = S::min(S::max(x, S::splat(-BOUND)), S::splat(BOUND));
+        let square = S::mul(x, x);
+        let mut p = S::splat(-2.760_768_5e-16);
+        for coefficient in [2.000_188e-13, -8.604_671_5e-11, 5.122_297e-8, 1.485_722_4e-5, 6.372_619e-4, 4.893_524_6e-3] {
+            p = S::fma(square, p, S::splat(coefficient));
+        }
+        let mut q = S::splat(1.198_258_4e-6);
+        for coefficient in [1.185_347e-4, 2.268_434_6e-3, 4.893_525e-3] {
+            q = S::fma(square, q, S::splat(coefficient));
+        }
+        S::div(S::mul(x, p), q)
+    }
+}

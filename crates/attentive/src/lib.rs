@@ -1,0 +1,93 @@
+//! Sparse Attentive Backtracking for [Burn](burn): an LSTM whose gradient reaches arbitrarily far into the past
+//! without replaying every step in between.
+//!
+//! ```text
+//!             SabLstmConfig --init--> SabLstm (a Burn module)
+//!                                        |
+//!  tokens [batch, time]            forward / step            SabOutput
+//!  or dense [batch, time, input] ------>-+----------------> hidden, summary [batch, time, hidden]
+//!  SabState (optional) ----------------->|                  state -> the next call
+//!                                        |                  reminders (on request)
+//!                          +-------------+-------------+
+//!                       fused                       portable
+//!           one operation on the CPU       tensor operations, any backend
+//! ```
+//!
+//! | paper | here | |
+//! |---|---|---|
+//! | h-hat | `h_hat` | provisional hidden state (R1) |
+//! | h | `hidden` | final hidden state, `h_hat + summary` (R7) |
+//! | s | `summary` | weighted sum of the chosen memories (R7) |
+//! | M, m | memory, slots | every `k_att`-th hidden state; slot 0 is the initial one (R2) |
+//! | a | scores | `W3 . tanh(W1 m + W2 h_hat)` (R3) |
+//! | ã | weights | prominence over the (k_top+1)-th score (R4) |
+//! | k_top, k_att, k_trunc | the same | [`SabLstmConfig`] |
+//! | V1, V2, b | [`SabReadout`] | the output (R8) |
+//!
+//! The rules R1 to R14 are stated in `docs/model.md`; each has a test that names it.
+//!
+//! # A tiny model, trained
+//!
+//! Ten steps after it has seen a symbol the network must name it.
+//!
+//! ```
+//! use attentive::{SabLstm, SabLstmConfig, SabReadout, SabReadoutConfig};
+//! use burn::module::Module;
+//! use burn::nn::loss::CrossEntropyLossConfig;
+//! use burn::optim::{AdamConfig, GradientsParams};
+//! use burn::tensor::{Device, Int, Tensor};
+//!
+//! #[derive(Module, Debug)]
+//! struct Recall {
+//!     lstm: SabLstm,
+//!     readout: SabReadout,
+//! }
+//!
+//! let device = Device::flex().autodiff();
+//! device.seed(1);
+//! let mut model = Recall {
+//!     lstm: SabLstmConfig::new(4, 16).with_k_top(3).with_k_att(1).with_k_trunc(3).init(&device),
+//!     readout: SabReadoutConfig::new(16, 3).init(&device),
+//! };
+//! // Three sequences: a symbol of 0..3, then ten times the blank 3.
+//! let tokens: Vec<Vec<i32>> = (0..3).map(|symbol| [vec![symbol], vec![3; 10]].concat()).collect();
+//! let tokens = Tensor::<1, Int>::from_ints(tokens.concat().as_slice(), &device).reshape([3, 11]);
+//! let targets = Tensor::<1, Int>::from_ints([0, 1, 2], &device);
+//! let loss_of = CrossEntropyLossConfig::new().init(&device);
+//! let mut optimizer = AdamConfig::new().init();
+//! let mut losses = Vec::new();
+//! for _ in 0..60 {
+//!     let out = model.lstm.forward(tokens.clone(), None)?;
+//!     let last = |x: Tensor<3>| x.narrow(1, 10, 1).squeeze_dim::<2>(1);
+//!     let y = model.readout.forward(last(out.hidden), last(out.summary))?;
+//!     let loss = loss_of.forward(y, targets.clone());
+//!     losses.push(loss.clone().into_scalar::<f32>());
+//!     let gradients = GradientsParams::from_grads(loss.backward(), &model);
+//!     model = optimizer.step(0.02, model, gradients);
+//! }
+//! assert!(losses[59] < 0.2 * losses[0], "{losses:?}");
+//! # Ok::<(), attentive::SabError>(())
+//! ```
+
+mod config;
+mod error;
+#[cfg(feature = "flex")]
+mod fused;
+mod lstm;
+mod memory;
+mod options;
+mod portable;
+mod readout;
+mod reminders;
+mod replay;
+#[cfg(feature = "flex")]
+mod retrieval;
+mod state;
+
+pub use config::{Hops, Initialization, KTop, KTrunc, SabLstmConfig, ScoreGradient, TruncPhase};
+pub use error::{Result, SabError};
+pub use lstm::{SabInput, SabLstm, SabOutput, SabStepInput, SabStepOutput};
+pub use options::{ForwardOptions, InstructionSet, Path};
+pub use readout::{SabReadout, SabReadoutConfig};
+pub use reminders::{Reminder, Reminders};
+pub use state::{SabState, SabStateRecord};

@@ -1,0 +1,80 @@
+//! [`ForwardOptions`]: how one call runs. None of it changes what is computed.
+
+/// Which implementation runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Path {
+    /// The fused engine where it can run (`f32` on Burn's CPU backend), tensor operations elsewhere.
+    #[default]
+    Auto,
+    /// The fused engine, or an error where it cannot run.
+    Fused,
+    /// Tensor operations.
+    Portable,
+}
+
+/// Which instructions the fused engine uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InstructionSet {
+    /// The best that the CPU has.
+    #[default]
+    Detect,
+    /// What every CPU of the target has.
+    Baseline,
+}
+
+/// How one call runs.
+///
+/// ```
+/// use attentive::{ForwardOptions, Path};
+/// let options = ForwardOptions::new().with_path(Path::Fused).with_threads(2).with_reminders(5);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ForwardOptions {
+    pub(crate) path: Path,
+    pub(crate) instructions: InstructionSet,
+    pub(crate) threads: Option<usize>,
+    pub(crate) reminders: Option<usize>,
+    pub(crate) batch: Option<(u64, u64)>,
+}
+
+impl ForwardOptions {
+    /// The fused path where it can run, one thread a core, no record of reminders.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Force one of the paths.
+    pub fn with_path(mut self, path: Path) -> Self {
+        self.path = path;
+        self
+    }
+
+    /// Force the instructions of the fused path.
+    pub fn with_instructions(mut self, instructions: InstructionSet) -> Self {
+        self.instructions = instructions;
+        self
+    }
+
+    /// Threads of the fused path; the results are the same bits for any number. 0 counts as 1.
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads.max(1));
+        self
+    }
+
+    /// Report for each step at most this many of the memories it was reminded of.
+    pub fn with_reminders(mut self, most_per_step: usize) -> Self {
+        self.reminders = Some(most_per_step.max(1));
+        self
+    }
+
+    /// Draw a random truncation phase (R9) from this seed and number of the batch, so that a training run can be
+    /// repeated and resumed. Without it a layer counts its own calls.
+    pub fn with_batch(mut self, seed: u64, batch: u64) -> Self {
+        self.batch = Some((seed, batch));
+        self
+    }
+
+    pub(crate) fn thread_count(&self) -> usize {
+        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+    }
+}

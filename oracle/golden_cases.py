@@ -1,0 +1,127 @@
+"""The list of golden cases: which shapes, options and states the goldens cover, and what each case is there for."""
+
+from dataclasses import dataclass
+
+from sab_reference import Options
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Case:
+    description: str
+    options: Options
+    batch: int = 2
+    time: int = 9
+    inputs: int = 3
+    hidden: int = 5
+    tokens: bool = False
+    loss_on_last_step: bool = False
+    # None: fresh rows. A list: how many steps each row has run before. "initial hidden state": h(0) is not zero.
+    carried: tuple[int, ...] | str | None = None
+    # Keep only so many of each row's newest memories: the number of slots does not follow from that of steps.
+    slots_kept: int | None = None
+
+
+def gradient_rules() -> list[Case]:
+    """Every combination of score gradient, mental updates and hops (R10-R12), sparse, softmax and dense (R4, R6)."""
+    cases = []
+    for k_top in (1, 3, 40, ALL):
+        for score_gradient in ("weights", "full"):
+            for mental_updates in (True, False):
+                for hops in ("all", "one"):
+                    number = len(cases)  # the cycles' lengths share no factor with the 2s of the combinations
+                    options = Options(k_top, 1 + number % 3, (4, 3, None, 5, 2)[number % 5], number // 5 % 4,
+                                      score_gradient, mental_updates, hops)
+                    cases.append(Case(
+                        f"R10-R12: {score_gradient}, mental updates {'on' if mental_updates else 'off'}, hops {hops}",
+                        options, batch=1 + number % 3 % 2, time=8 + number % 7, inputs=2 + number // 3 % 3,
+                        hidden=(5, 7, 3, 8, 6)[number % 5], tokens=number // 3 % 2 == 1,
+                        loss_on_last_step=number % 7 == 3,
+                    ))
+    return cases
+
+
+def truncation_grid() -> list[Case]:
+    """R9: every k_trunc with phases inside and beyond it, memories on and off the grid."""
+    settings = [(1, 0, 1), (1, 3, 2), (2, 0, 2), (2, 1, 2), (3, 0, 3), (3, 2, 2), (4, 9, 4), (5, 0, 5), (6, 5, 7),
+                (7, 0, 6), (7, 3, 4)]
+    return [
+        Case(f"R9: k_trunc {k_trunc}, phase {phase}, k_att {k_att}", Options(2 + number % 2, k_att, k_trunc, phase,
+             hops=("all", "one")[number % 2]), time=2 * k_trunc + 5 + number % 3, batch=1 + number % 3,
+             hidden=3 + number % 3, tokens=number % 2 == 1)
+        for number, (k_trunc, phase, k_att) in enumerate(settings)
+    ]
+
+
+def shapes() -> list[Case]:
+    """Sizes that are no multiple of any vector width, and the smallest ones."""
+    full_one = Options(3, 2, 4, 1, "full", True, "one")
+    return [
+        Case("one step, one unit", Options(3, 1), batch=1, time=1, inputs=1, hidden=1),
+        Case("one step, a batch", Options(1, 1, 1), batch=3, time=1, inputs=2, hidden=7),
+        Case("two steps", Options(1, 1), batch=4, time=2, inputs=2, hidden=4),
+        Case("one unit", Options(2, 1, 3), batch=2, time=12, inputs=2, hidden=1),
+        Case("one unit, tokens, full", Options(2, 2, None, 0, "full"), batch=3, time=14, inputs=3, hidden=1,
+             tokens=True),
+        Case("two units", Options(2, 1, 3), batch=4, time=10, inputs=1, hidden=2),
+        Case("8 units", Options(3, 1, 4), batch=3, time=12, inputs=4, hidden=8, tokens=True),
+        Case("9 units", full_one, batch=2, time=13, inputs=2, hidden=9),
+        Case("13 units", Options(4, 1, 5, 2), batch=2, time=12, inputs=2, hidden=13),
+        Case("13 units, full, tokens", full_one, batch=1, time=12, inputs=3, hidden=13, tokens=True),
+        Case("16 units", Options(3, 2, 5), batch=2, time=12, inputs=2, hidden=16),
+        Case("17 units", Options(ALL, 3, 6), batch=1, time=9, inputs=1, hidden=17),
+        Case("4 rows", Options(2, 2, 4, 3), batch=4, time=10, inputs=3, hidden=6),
+    ]
+
+
+def plain_lstm() -> list[Case]:
+    """R6: k_top = 0."""
+    return [
+        Case("R6: plain LSTM, full backpropagation", Options(0, 1), batch=2, time=10, hidden=7),
+        Case("R6: plain LSTM, truncated", Options(0, 2, 4, 1, "full"), batch=3, time=11, hidden=5, tokens=True),
+        Case("R6: plain LSTM, carried state", Options(0, 2, 3, 0, hops="one"), time=8, carried=(0, 5)),
+    ]
+
+
+def carried_states() -> list[Case]:
+    """R14: rows that have seen different numbers of steps, fresh ones among them."""
+    return [
+        Case("R14: rows of different age", Options(2, 2, 3), batch=3, time=7, carried=(0, 5, 8)),
+        Case("R14: rows of different age, phase", Options(3, 3, 4, 2), batch=4, time=8, hidden=4,
+             carried=(7, 0, 3, 12)),
+        Case("R14: full, one hop", Options(2, 1, 4, 1, "full", True, "one"), batch=2, time=8, carried=(3, 6)),
+        Case("R14: full, all hops", Options(3, 2, 3, 0, "full"), batch=2, time=7, hidden=6, carried=(9, 2)),
+        Case("R14: no mental updates", Options(3, 1, 5, 0, "full", False), batch=2, time=9, carried=(1, 4)),
+        Case("R14: dense attention", Options(ALL, 2, 4), batch=3, time=8, hidden=7, tokens=True, carried=(4, 0, 11)),
+        Case("R14, R6: one row softmax, the other sparse", Options(4, 2, 3), batch=2, time=9, carried=(0, 12)),
+        Case("R14: one step", Options(2, 2, 2), batch=3, time=1, hidden=9, carried=(1, 6, 9)),
+        Case("R14: no truncation, tokens", Options(2, 3), batch=2, time=10, hidden=8, tokens=True, carried=(5, 13)),
+        Case("R14: loss on the last step", Options(2, 2, 3, 1, hops="one"), batch=2, time=12, carried=(2, 7),
+             loss_on_last_step=True),
+        Case("R14: rows that have dropped old memories", Options(2, 1, 3), batch=3, time=8, carried=(1, 9, 4),
+             slots_kept=3),
+        Case("R2: an initial hidden state in the null slot", Options(2, 2, 4), batch=2, time=9,
+             carried="initial hidden state"),
+        Case("R2: an initial hidden state, full, dense", Options(ALL, 3, None, 0, "full"), batch=2, time=8,
+             carried="initial hidden state"),
+    ]
+
+
+def long_sequences() -> list[Case]:
+    """Many reminders in a row, and R13: with a loss on the last step most steps have no adjoint."""
+    return [
+        Case("30 steps", Options(3, 2, 5), batch=2, time=30, hidden=6, tokens=True, inputs=4),
+        Case("30 steps, one hop, full", Options(3, 3, 5, 2, "full", True, "one"), batch=2, time=30, hidden=5),
+        Case("60 steps", Options(2, 4, 5, 3), batch=2, time=60, hidden=3),
+        Case("60 steps, one hop", Options(3, 2, 6, 0, hops="one"), batch=1, time=60, hidden=4),
+        Case("R13: 60 steps, loss on the last", Options(2, 5, 5), batch=3, time=60, hidden=3, loss_on_last_step=True),
+        Case("R13: 40 steps, loss on the last, full", Options(2, 5, 4, 0, "full"), batch=3, time=40, hidden=3,
+             tokens=True, loss_on_last_step=True),
+        Case("40 steps, dense attention", Options(ALL, 4, 7), batch=2, time=40, hidden=3),
+        Case("k_top grows past the memories", Options(5, 3, 4), batch=2, time=26, hidden=5),
+    ]
+
+
+def all_cases() -> list[Case]:
+    return [*gradient_rules(), *truncation_grid(), *shapes(), *plain_lstm(), *carried_states(), *long_sequences()]

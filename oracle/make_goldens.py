@@ -1,0 +1,249 @@
+"""Writes goldens/sab_lstm.safetensors: inputs, outputs and gradients of the reference in float64.
+
+    python make_goldens.py            write the file
+    python make_goldens.py --check    make it again and compare it with the one that is there
+
+A case is drawn again, with the next attempt's seed, until a float32 run of the same reference agrees with the
+float64 run twenty times closer than another implementation is asked to. Where a choice of memories hangs on the last
+bits, or gradients explode, no two programs agree, and a golden would test nothing.
+"""
+
+import argparse
+import itertools
+import json
+import struct
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+
+from golden_cases import Case, all_cases
+from sab_reference import Options, State, Weights, fresh_state, sab_lstm
+
+GOLDENS = Path(__file__).parent / "goldens" / "sab_lstm.safetensors"
+
+# What another implementation in float32 is held to.
+OUTPUT_TOLERANCE = 1e-5  # of the largest element of the output, or of 1
+GRADIENT_TOLERANCE = 1e-4  # of the largest element of the same gradient, see `gradient_scale`
+# How much closer the float32 run of the reference has to be.
+SAFETY = 20
+# No two scores around the threshold are closer than this, and no normaliser sum(w) is smaller.
+SCORE_GAP = 1e-3
+NORMALISER = 5e-2
+LARGEST_GRADIENT = 100.0
+# A gradient that is zero in exact arithmetic (k_top = 1: a single weight is always 1) is stored as zero.
+ROUND_OFF = 1e-12
+
+
+def draw(case: Case, number: int, attempt: int) -> dict[str, torch.Tensor]:
+    """Inputs, weights, cotangents and carried state, exact in float32 so that both precisions see the same."""
+    random = np.random.default_rng([number, attempt])
+
+    def uniform(*shape, scale):
+        return torch.from_numpy(random.uniform(-scale, scale, shape).astype(np.float32)).double()
+
+    def normal(*shape):
+        return torch.from_numpy(random.standard_normal(shape, np.float32)).double()
+
+    hidden = case.hidden
+    bound = hidden**-0.5
+    tensors = {
+        "weight_ih": uniform(4 * hidden, case.inputs, scale=1.5 * max(bound, case.inputs**-0.5)),
+        "weight_hh": uniform(4 * hidden, hidden, scale=bound),
+        "bias": uniform(4 * hidden, scale=bound),
+        "w1": uniform(hidden, hidden, scale=3 * bound),
+        "w2": uniform(hidden, hidden, scale=3 * bound),
+        "w3": uniform(hidden, scale=3.0),
+    }
+    if case.tokens:
+        tensors["tokens"] = torch.from_numpy(random.integers(0, case.inputs, (case.batch, case.time)))
+    else:
+        tensors["x"] = normal(case.batch, case.time, case.inputs)
+    for output in ("hidden", "summary"):
+        cotangent = normal(case.batch, case.time, hidden)
+        if case.loss_on_last_step:
+            cotangent[:, :-1] = 0
+        tensors[f"cotangent/{output}"] = cotangent
+    if case.carried is not None:
+        state = draw_state(case, random, Weights(*(tensors[name] for name in Weights._fields)))
+        tensors |= {f"state/{name}": value for name, value in state._asdict().items()}
+    return tensors
+
+
+def draw_state(case: Case, random: np.random.Generator, weights: Weights) -> State:
+    """A state as R14 carries it: each row has run for a number of steps of its own."""
+    fresh = fresh_state(case.batch, case.hidden, torch.float64)
+    if case.carried == "initial hidden state":  # h(0) is not zero, and the null slot holds it (R2)
+        h, c = torch.from_numpy(random.uniform(-0.5, 0.5, (2, case.batch, case.hidden)).astype(np.float32)).double()
+        return fresh._replace(h=h, c=c, memory=h[:, None].clone())
+
+    rows = []
+    for steps in case.carried:
+        x = torch.from_numpy(random.standard_normal((1, steps, case.inputs)))
+        one = fresh_state(1, case.hidden, torch.float64)
+        rows.append(sab_lstm(x, weights, case.options, one).state if steps else one)
+    memories = [row.memory[0, -case.slots_kept :] if case.slots_kept else row.memory[0] for row in rows]
+    return State(
+        h=torch.cat([row.h for row in rows]).float().double(),
+        c=torch.cat([row.c for row in rows]).float().double(),
+        memory=torch.nn.utils.rnn.pad_sequence(memories, batch_first=True).float().double(),
+        slots=torch.tensor([len(memory) for memory in memories]),
+        steps=torch.cat([row.steps for row in rows]),
+    )
+
+
+def evaluate(tensors: dict[str, torch.Tensor], options: Options, dtype: torch.dtype):
+    """Outputs and gradients, as they are stored; and the scores."""
+    cast = {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()}
+    leaves = {n: cast[n].clone().requires_grad_() for n in (*Weights._fields, "x") if n in cast}
+    weights = Weights(*(leaves[name] for name in Weights._fields))
+    state = None
+    if "state/h" in cast:
+        state = State(*(cast[f"state/{name}"] for name in State._fields))
+    output = sab_lstm(leaves["x"] if "x" in leaves else cast["tokens"], weights, options, state)
+    loss = (output.hidden * cast["cotangent/hidden"]).sum() + (output.summary * cast["cotangent/summary"]).sum()
+    loss.backward()
+
+    results = {"out/hidden": output.hidden.detach(), "out/summary": output.summary.detach()}
+    for name, value in output.state._asdict().items():
+        results[f"out/final_{name}" if name in ("h", "c") else f"out/{name}"] = value
+    for name, leaf in leaves.items():
+        grad = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+        results[f"grad/{name}"] = torch.zeros_like(grad) if grad.abs().max() < ROUND_OFF else grad
+    return results, output.scores
+
+
+def gradient_scale(results: dict[str, torch.Tensor], name: str) -> float:
+    """The largest element of a gradient, or 1 % of the case's largest: what is nearly zero is not held to nothing."""
+    largest = max(value.abs().max().item() for key, value in results.items() if key.startswith("grad/"))
+    return max(results[name].abs().max().item(), 0.01 * largest)
+
+
+def complaint(results, scores, narrow_results, options: Options) -> str | None:
+    """Why a draw makes no good golden."""
+    if options.k_top not in (0, "all"):
+        for step_scores in itertools.chain.from_iterable(scores):
+            if len(step_scores) > options.k_top:
+                top = step_scores.sort(descending=True).values[: options.k_top + 2]
+                if (top[:-1] - top[1:])[-2:].min() < SCORE_GAP:
+                    return "scores nearly tie"
+                if (top[: options.k_top] - top[options.k_top]).sum() < NORMALISER:
+                    return "small normaliser"
+    for name, value in results.items():
+        error = (narrow_results[name].double() - value.double()).abs().max().item()
+        if name.startswith("out/"):
+            allowed = OUTPUT_TOLERANCE * max(1.0, value.abs().max().item())
+        else:
+            allowed = GRADIENT_TOLERANCE * gradient_scale(results, name)
+            if value.abs().max() > LARGEST_GRADIENT:
+                return "large gradient"
+        if not error <= allowed / SAFETY:
+            return f"float32 disagrees on {name}"
+    return None
+
+
+def indifferent_to(tensors, results, case: Case) -> str | None:
+    """An option that could be ignored without changing the gradients: then the case would not test it."""
+    options = case.options
+    others = {}
+    if options.k_trunc not in (None, 1):
+        others["trunc_phase"] = options.trunc_phase + 1
+    if options.k_top != 0:
+        others["mental_updates"] = not options.mental_updates
+        if options.mental_updates:
+            others["hops"] = {"all": "one", "one": "all"}[options.hops]
+        if options.k_top != 1:  # a single weight is always 1, and the scores have no gradient
+            others["score_gradient"] = {"weights": "full", "full": "weights"}[options.score_gradient]
+    for name, value in others.items():
+        changed, _ = evaluate(tensors, replace(options, **{name: value}), torch.float64)
+        difference = max((changed[key] - results[key]).abs().max().item() / gradient_scale(results, key)
+                         for key in results if key.startswith("grad/"))
+        if difference < 30 * GRADIENT_TOLERANCE:
+            return f"{name} makes no difference"
+    return None
+
+
+def make_case(case: Case, number: int, attempt: int):
+    """The tensors to store, or why this attempt is no good."""
+    tensors = draw(case, number, attempt)
+    results, scores = evaluate(tensors, case.options, torch.float64)
+    narrow_results, _ = evaluate(tensors, case.options, torch.float32)
+    reason = complaint(results, scores, narrow_results, case.options)
+    if reason is None and case.time > 2:
+        reason = indifferent_to(tensors, results, case)
+    return tensors | results, reason
+
+
+def metadata_of(case: Case, attempt: int) -> str:
+    shape = {name: getattr(case, name) for name in ("batch", "time", "inputs", "hidden", "tokens")}
+    return json.dumps({"description": case.description, **shape, **asdict(case.options), "attempt": attempt})
+
+
+def serialise(tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> bytes:
+    """A safetensors file whose bytes are the same every time; the library's order of metadata is not."""
+    content = save(tensors, metadata=metadata)
+    length = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8 : 8 + length])
+    header = {"__metadata__": dict(sorted(header.pop("__metadata__").items())), **header}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the data that follows stays aligned
+    return struct.pack("<Q", len(text)) + text + content[8 + length :]
+
+
+def make_all(attempts: list[int] | None):
+    """All tensors and metadata; `attempts` are those of a file that exists, so that nothing is searched again."""
+    tensors, metadata = {}, {"command": "python make_goldens.py", "torch": torch.__version__.split("+")[0]}
+    for number, case in enumerate(all_cases()):
+        candidates = itertools.count() if attempts is None else [attempts[number]]
+        for attempt in candidates:
+            case_tensors, reason = make_case(case, number, attempt)
+            if reason is None:
+                break
+            if attempt > 2000 or attempts is not None:
+                sys.exit(f"case {number} ({case}): {reason}")
+        name = f"case_{number:03}"
+        tensors |= {f"{name}/{key}": value.contiguous() for key, value in case_tensors.items()}
+        metadata[name] = metadata_of(case, attempt)
+    return tensors, metadata
+
+
+def check():
+    with safe_open(GOLDENS, "pt") as file:
+        committed_metadata = file.metadata()
+        committed = {name: file.get_tensor(name) for name in file.keys()}
+    names = sorted(name for name in committed_metadata if name.startswith("case_"))
+    if len(names) != len(all_cases()):
+        sys.exit(f"the file has {len(names)} cases, the list has {len(all_cases())}")
+    tensors, metadata = make_all([json.loads(committed_metadata[name])["attempt"] for name in names])
+    if serialise(tensors, metadata) == GOLDENS.read_bytes():
+        print(f"{len(names)} cases, identical to the last bit")
+        return
+    # Another processor or library version rounds tanh and exp differently in the last place.
+    if any(metadata[name] != committed_metadata[name] for name in names) or tensors.keys() != committed.keys():
+        sys.exit("the configurations differ: run make_goldens.py again")
+    worst = max((value.double() - committed[name].double()).abs().max().item() for name, value in tensors.items())
+    if not worst < 1e-9:
+        sys.exit(f"the goldens differ by {worst:.1e}")
+    print(f"{len(names)} cases, the same within {worst:.1e}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare with the file that is there")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.check:
+        check()
+        return
+    content = serialise(*make_all(None))
+    GOLDENS.parent.mkdir(exist_ok=True)
+    GOLDENS.write_bytes(content)
+    print(f"{len(all_cases())} cases, {len(content):,} bytes")
+
+
+if __name__ == "__main__":
+    main()
