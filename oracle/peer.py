@@ -3,8 +3,10 @@
     python peer.py --case copy100 --threads 2 --repeats 10
 
 A step is forward, cross-entropy, backward, clipping of the global norm, Adam. It prints one line of JSON for each
-case. The model is SAB with `score_gradient = weights`, all hops, mental updates and phase 0, written for speed:
-`peer_memory.py` has what makes most of the difference. `test_peer.py` holds it to the reference.
+case. The model is SAB with `score_gradient = weights`, all hops, mental updates and phase 0, in two styles: `plain` is
+eager autograd as one writes it, with the input projection hoisted out of the loop and W1 m cached; `tuned` has all that
+was found to make PyTorch faster, custom autograd functions included (`peer_memory.py` has what makes most of the
+difference). `test_peer.py` holds both to the reference.
 """
 
 import argparse
@@ -18,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peer_memory import ChosenMemories, EveryMemory
+from peer_memory import ChosenMemories, EveryMemory, PlainMemory
 
 LEARNING_RATE = 1e-3
 LARGEST_NORM = 1.0
@@ -48,8 +50,9 @@ CASES = {
 class SabLstm(nn.Module):
     """Algorithm 1; its weights as `sab_reference.Weights`, but weight_ih as a table to look tokens up in."""
 
-    def __init__(self, inputs: int, hidden: int, k_trunc: int, k_top: int, k_att: int):
+    def __init__(self, inputs: int, hidden: int, k_trunc: int, k_top: int, k_att: int, style: str = "tuned"):
         super().__init__()
+        self.style = style
         self.k_trunc, self.k_top, self.k_att = k_trunc, k_top, k_att
         self.input_table = nn.Parameter(torch.empty(inputs, 4 * hidden))
         self.weight_hh = nn.Parameter(torch.empty(4 * hidden, hidden))
@@ -71,7 +74,8 @@ class SabLstm(nn.Module):
         steps, batch = inputs.shape[:2]
         slots = steps // self.k_att + 1
         # Few memories cost less to read in full than to choose from.
-        memory_kind = ChosenMemories if slots > 4 * self.k_top else EveryMemory
+        tuned = ChosenMemories if slots > 4 * self.k_top else EveryMemory
+        memory_kind = PlainMemory if self.style == "plain" else tuned
         memory = memory_kind(self.w1, self.w2, self.w3, self.k_top, slots, batch)
         weight_hh = self.weight_hh.t()
         h = c = self.w3.new_zeros(batch, len(self.w3))
@@ -94,9 +98,9 @@ class SabLstm(nn.Module):
 class SabModel(nn.Module):
     """SAB-LSTM and output layer, y = V1 h + V2 s + b, on all steps or on the last."""
 
-    def __init__(self, case: Case):
+    def __init__(self, case: Case, style: str):
         super().__init__()
-        self.lstm = SabLstm(case.inputs, case.hidden, *case.sab)
+        self.lstm = SabLstm(case.inputs, case.hidden, *case.sab, style)
         self.v1 = nn.Linear(case.hidden, case.classes)
         self.v2 = nn.Linear(case.hidden, case.classes, bias=False)
         self.loss_on_last_step = case.loss_on_last_step
@@ -141,11 +145,11 @@ def batch_for(name: str, case: Case) -> tuple[Tensor, Tensor]:
     return copy_batch(case)
 
 
-def measure(name: str, warmup: int, repeats: int) -> list[float]:
+def measure(name: str, style: str, warmup: int, repeats: int) -> list[float]:
     """Milliseconds of each training step."""
     case = CASES[name]
     torch.manual_seed(0)
-    model = LstmModel(case) if case.sab is None else SabModel(case)
+    model = LstmModel(case) if case.sab is None else SabModel(case, style)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
     inputs, targets = batch_for(name, case)
     milliseconds = []
@@ -173,6 +177,7 @@ def keep_freed_memory():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", choices=[*CASES, "all"], default="all")
+    parser.add_argument("--style", choices=["plain", "tuned"], default="plain")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--warmup", type=int, default=2)
@@ -180,9 +185,9 @@ def main():
     torch.set_num_threads(arguments.threads)
     keep_freed_memory()
     for name in CASES if arguments.case == "all" else [arguments.case]:
-        milliseconds = measure(name, arguments.warmup, arguments.repeats)
+        milliseconds = measure(name, arguments.style, arguments.warmup, arguments.repeats)
         print(json.dumps({
-            "case": name, "torch": torch.__version__, "threads": arguments.threads, "milliseconds": milliseconds,
+            "case": name, "style": arguments.style, "torch": torch.__version__, "threads": arguments.threads, "milliseconds": milliseconds,
             "best": min(milliseconds), "median": statistics.median(milliseconds),
         }), flush=True)
 

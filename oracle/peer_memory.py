@@ -1,6 +1,6 @@
-"""The memory of the PyTorch peer, in the two ways that are fast: many slots, and few.
+"""The memory of the PyTorch peer: plain, and in two ways that are tuned for speed, many slots and few.
 
-Both score with sigmoid in place of tanh. tanh(z) = 2 sigmoid(2z) - 1, the constant is the same for all memories
+The tuned ones score with sigmoid in place of tanh. tanh(z) = 2 sigmoid(2z) - 1, the constant is the same for all memories
 and cancels in softmax and sparsifier, and PyTorch's sigmoid takes half the time of its tanh. So keys are 2 W1 m,
 queries 2 W2 h_hat, and the score is sigmoid(key + query) . 2 W3. W1 m is computed once, when m is stored.
 
@@ -15,6 +15,30 @@ from torch import Tensor
 
 # sum(w) is zero where all scores are equal (R5). This keeps 0 / 0 away and changes no other sum.
 SMALLEST_TOTAL = 1e-30
+
+
+class PlainMemory:
+    """Algorithm 1 as it is usually written: one tensor of memories in autograd, tanh, topk, relu."""
+
+    def __init__(self, w1: Tensor, w2: Tensor, w3: Tensor, k_top: int, slots: int, batch: int):
+        self.w1, self.w2, self.w3, self.k_top = w1, w2, w3, k_top
+        self.memory = w3.new_zeros(batch, 1, len(w3))
+        self.keys = w3.new_zeros(batch, 1, len(w3))
+
+    def store(self, h: Tensor):
+        self.memory = torch.cat([self.memory, h.unsqueeze(1)], dim=1)
+        self.keys = torch.cat([self.keys, F.linear(h.detach(), self.w1).unsqueeze(1)], dim=1)
+
+    def remind(self, h_hat: Tensor) -> Tensor:
+        query = F.linear(h_hat.detach(), self.w2)
+        scores = torch.tanh(self.keys + query.unsqueeze(1)) @ self.w3
+        if scores.shape[1] <= self.k_top:
+            shares = torch.softmax(scores, dim=1)
+        else:
+            threshold = torch.topk(scores, self.k_top + 1, dim=1).values[:, -1:]
+            prominence = torch.relu(scores - threshold)
+            shares = prominence / prominence.sum(dim=1, keepdim=True).clamp_min(SMALLEST_TOTAL)
+        return torch.bmm(shares.unsqueeze(1), self.memory).squeeze(1)
 
 
 class EveryMemory:

@@ -9,10 +9,10 @@ from sab_reference import Options, Weights
 torch.set_default_dtype(torch.float64)
 
 
-def compare(steps, batch, hidden, k_trunc, k_top, k_att, tokens, loss_on_last_step=False):
+def compare(steps, batch, hidden, k_trunc, k_top, k_att, tokens, loss_on_last_step=False, style="tuned"):
     torch.manual_seed(steps)
     inputs = 4
-    peer = SabLstm(inputs, hidden, k_trunc, k_top, k_att)
+    peer = SabLstm(inputs, hidden, k_trunc, k_top, k_att, style)
     with torch.no_grad():
         for parameter in (peer.w1, peer.w2, peer.w3):
             parameter.mul_(3)
@@ -47,6 +47,11 @@ def test_many_memories_are_searched_as_in_the_reference():
 def test_few_memories_are_read_as_in_the_reference():
     compare(steps=40, batch=3, hidden=5, k_trunc=5, k_top=5, k_att=5, tokens=False)
     compare(steps=30, batch=2, hidden=6, k_trunc=10, k_top=4, k_att=10, tokens=True)
+
+
+def test_the_plain_style_computes_the_same():
+    compare(steps=40, batch=3, hidden=5, k_trunc=5, k_top=3, k_att=2, tokens=True, style="plain")
+    compare(steps=30, batch=2, hidden=6, k_trunc=4, k_top=9, k_att=4, tokens=False, loss_on_last_step=True, style="plain")
 
 
 if __name__ == "__main__":

@@ -147,7 +147,10 @@ impl Step {
         lap(&mut self.phases[0]);
         let [batch, steps, hidden] = out.hidden.dims();
         let answers = self.targets.dims()[0] / batch;
-        let rows = |x: Tensor<3>| x.narrow(1, steps - answers, answers).reshape([batch * answers, hidden]);
+        let rows = |x: Tensor<3>| {
+            let x = if answers == steps { x } else { x.narrow(1, steps - answers, answers) };
+            x.reshape([batch * answers, hidden])
+        };
         let y = model.readout.forward(rows(out.hidden), rows(out.summary))?;
         let loss = log_softmax(y, 1).gather(1, self.targets.clone()).mean().neg();
         lap(&mut self.phases[1]);
@@ -167,6 +170,7 @@ impl Step {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    attentive::keep_freed_memory();
     let mut arguments = std::env::args().skip(1);
     let (mut wanted, mut threads, mut repeats, mut phases) = ("all".to_string(), 2, 10_usize, false);
     while let Some(argument) = arguments.next() {

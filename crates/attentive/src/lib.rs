@@ -69,6 +69,7 @@
 //! # Ok::<(), attentive::SabError>(())
 //! ```
 
+mod allocation;
 mod config;
 mod error;
 #[cfg(feature = "flex")]
@@ -84,6 +85,7 @@ mod replay;
 mod retrieval;
 mod state;
 
+pub use allocation::keep_freed_memory;
 pub use config::{Hops, Initialization, KTop, KTrunc, SabLstmConfig, ScoreGradient, TruncPhase};
 pub use error::{Result, SabError};
 pub use lstm::{SabInput, SabLstm, SabOutput, SabStepInput, SabStepOutput};

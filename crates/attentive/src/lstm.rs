@@ -418,7 +418,7 @@ fn fused_path_missing(weights: &Weights) -> Option<String> {
 }
 
 #[cfg(feature = "flex")]
-fn on_flex(device: &Device) -> bool {
+pub(crate) fn on_flex(device: &Device) -> bool {
     use burn::backend::DispatchDevice;
     // The enum has one variant for each backend that is compiled in, perhaps this one alone.
     #[allow(unreachable_patterns)]
@@ -429,6 +429,6 @@ fn on_flex(device: &Device) -> bool {
 }
 
 #[cfg(not(feature = "flex"))]
-fn on_flex(_: &Device) -> bool {
+pub(crate) fn on_flex(_: &Device) -> bool {
     false
 }

@@ -5,9 +5,11 @@
 //! leave the adjoints in the [`Exchange`]; the carrier's step then runs the sweep. An output that the loss does
 //! not use leaves nothing, and nothing is copied or filled with zeros on the way.
 
-use super::backward::{OutputAdjoints, TapeInputs, backward};
+use super::backward::{TapeInputs, backward};
 use super::forward::{CallData, ForwardResult, forward};
 use super::problem::{Inputs, Problem};
+use super::readout::Readout;
+use super::sweep::OutputAdjoints;
 use super::tape::Tape;
 use super::weights::{Parameters, all_finite};
 use crate::error::{Result, SabError};
@@ -100,6 +102,12 @@ pub(crate) trait SabBackend: Backend {
 
     /// One of the outputs of the sequence that `carrier` stands for.
     fn sab_output(carrier: FloatTensor<Self>, exchange: Arc<Exchange>, output: Output) -> FloatTensor<Self>;
+
+    /// `V1 h + V2 s + b`, `[rows, output]`, from `[rows, hidden]` twice (R8).
+    fn sab_readout(
+        hidden: FloatTensor<Self>, summary: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
 }
 
 fn carrier() -> FlexTensor {
@@ -190,6 +198,53 @@ impl SabBackend for Flex {
     fn sab_output(_carrier: FlexTensor, exchange: Arc<Exchange>, output: Output) -> FlexTensor {
         output.value(&exchange)
     }
+
+    fn sab_readout(hidden: FlexTensor, summary: FlexTensor, v1: FlexTensor, v2: FlexTensor, bias: FlexTensor) -> FlexTensor {
+        run_readout(&[hidden, summary, v1, v2, bias].map(|operand| operand.to_contiguous()))
+    }
+}
+
+/// Hidden states, summaries, V1, V2 and bias.
+type ReadoutOperands = [FlexTensor; 5];
+
+fn readout(operands: &ReadoutOperands) -> Readout<'_> {
+    let [hidden, _, v1, v2, bias] = operands;
+    Readout {
+        rows: hidden.shape()[0],
+        hidden: hidden.shape()[1],
+        output: bias.shape()[0],
+        v1: floats(v1),
+        v2: floats(v2),
+        threads: crate::options::ForwardOptions::new().thread_count(),
+        kernels: Kernels::detect(),
+    }
+}
+
+fn run_readout(operands: &ReadoutOperands) -> FlexTensor {
+    let readout = readout(operands);
+    let y = readout.forward(floats(&operands[0]), floats(&operands[1]), floats(&operands[4]));
+    tensor(y, vec![readout.rows, readout.output])
+}
+
+#[derive(Debug)]
+struct ReadoutBackward;
+
+impl Backward<Flex, 5> for ReadoutBackward {
+    type State = ReadoutOperands;
+
+    fn backward(self, ops: Ops<ReadoutOperands, 5>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let d_y = grads.consume::<Flex>(&ops.node).to_contiguous();
+        let operands = &ops.state;
+        let wanted = [ops.parents[0].is_some(), ops.parents[1].is_some()];
+        let result =
+            readout(operands).backward(floats(&operands[0]), floats(&operands[1]), floats(&d_y), wanted);
+        let gradients = [result.hidden, result.summary, Some(result.v1), Some(result.v2), Some(result.bias)];
+        for ((parent, gradient), operand) in ops.parents.into_iter().zip(gradients).zip(operands) {
+            if let (Some(parent), Some(gradient)) = (parent, gradient) {
+                grads.register::<Flex>(parent.id, tensor(gradient, operand.shape().to_vec()));
+            }
+        }
+    }
 }
 
 /// What the sweep needs besides the outputs' adjoints. Burn asks for `Clone`; the tape is used once.
@@ -222,7 +277,7 @@ impl Backward<Flex, 7> for SequenceBackward {
         let outputs =
             OutputAdjoints { hidden: d_hidden.as_ref().map(floats), summary: d_summary.as_ref().map(floats) };
         let inputs = TapeInputs { dense, hidden: floats(&state.hidden) };
-        let result = backward(tape, &parameters(&state.operands), inputs, outputs, ops.parents[6].is_some());
+        let result = backward(&tape, &parameters(&state.operands), inputs, outputs, ops.parents[6].is_some());
         let gradients = [
             Some(result.weight_ih),
             Some(result.weight_hh),
@@ -286,6 +341,33 @@ impl<C: CheckpointStrategy> SabBackend for Autodiff<Flex, C> {
             OpsKind::UnTracked(prepared) => prepared.finish(value),
         }
     }
+
+    fn sab_readout(
+        hidden: FloatTensor<Self>, summary: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        let operands = [hidden, summary, v1, v2, bias];
+        let nodes: [NodeGuard; 5] = operands.each_ref().map(|operand| operand.node());
+        let operands = operands.map(|operand| operand.into_primitive().to_contiguous());
+        let y = run_readout(&operands);
+        match ReadoutBackward.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prepared) => prepared.finish(operands, y),
+            OpsKind::UnTracked(prepared) => prepared.finish(y),
+        }
+    }
+}
+
+/// The readout on Burn tensors of type `f32` on a Flex device, shapes checked by the caller.
+pub(crate) fn readout_rows(
+    hidden: Tensor<2>, summary: Tensor<2>, v1: Tensor<2>, v2: Tensor<2>, bias: Tensor<1>,
+) -> Tensor<2> {
+    Tensor::from_dispatch(Dispatch::sab_readout(
+        hidden.into_dispatch(),
+        summary.into_dispatch(),
+        v1.into_dispatch(),
+        v2.into_dispatch(),
+        bias.into_dispatch(),
+    ))
 }
 
 /// What a call of the operation gives.

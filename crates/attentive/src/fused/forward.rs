@@ -48,9 +48,13 @@ fn pad_rows(problem: &Problem, from: &[f32], to: &mut [f32]) {
     }
 }
 
-/// A vector that the call fills completely.
+/// A vector for the call to fill completely: zeroing it first would cost a pass over memory.
+#[allow(clippy::uninit_vec)]
 fn output(len: usize) -> Vec<f32> {
-    vec![0.0; len]
+    let mut values = Vec::with_capacity(len);
+    // SAFETY: every element is written before it is read: each row at each step by `remind` or `without_attention`.
+    unsafe { values.set_len(len) };
+    values
 }
 
 pub(crate) fn forward(problem: Problem, parameters: &Parameters<'_>, data: CallData<'_>) -> ForwardResult {
@@ -73,7 +77,8 @@ pub(crate) fn forward(problem: Problem, parameters: &Parameters<'_>, data: CallD
     let mut projected = Buffer::take(batch * padded);
     let mut padded_summary = Buffer::take(if attends && hidden != padded { batch * padded } else { 0 });
     let mut hidden_out = output(batch * time * hidden);
-    let mut summary_out = output(batch * time * hidden);
+    // Without attention summaries are zero and nobody writes them.
+    let mut summary_out = if attends { output(batch * time * hidden) } else { vec![0.0; batch * time * hidden] };
     let mut reminders = problem.reminders.filter(|_| attends).map(|most| Reminders::new(batch, time, most));
 
     // Where hidden is a multiple of 16 the outputs are the buffers that the engine works in; otherwise rows are
@@ -119,7 +124,7 @@ pub(crate) fn forward(problem: Problem, parameters: &Parameters<'_>, data: CallD
         entries: Shared::new(&mut reminders.entries),
     });
     team::run(threads, |index| {
-        let worker = Worker::new(batch, index, threads, problem.together(), &barrier);
+        let worker = Worker::new(index, &barrier);
         sequence.run(&worker, &unpadded, reported.as_ref());
     });
 
@@ -144,9 +149,9 @@ struct SharedReminders<'a> {
 
 /// All that the threads of one forward pass work on.
 ///
-/// SAFETY of every access below: in the phases marked *rows* a thread touches only rows of `own_rows()`, in the
-/// phases marked *columns* only its part of the columns (of all rows of its team); `sync()` lies between a phase
-/// that writes and one in which another thread reads. Teams have no rows in common.
+/// SAFETY of every access below: in the phases marked *rows* a thread touches only its part of the rows, in the
+/// phases marked *columns* only its part of the columns (of all rows); `sync()` lies between a phase that writes and
+/// one in which another thread reads.
 pub(super) struct Sequence<'a> {
     kernels: &'static Kernels,
     problem: &'a Problem,
@@ -193,16 +198,16 @@ impl Sequence<'_> {
             worker.sync();
             if problem.rules.attends() {
                 // columns: W2 h_hat of all rows
-                let first = problem.tape_row(t, worker.rows.start) * problem.padded;
-                let from = self.h_hat.at(worker.rows.start * problem.padded, worker.rows.len() * problem.padded);
-                let to = self.queries.at(first, worker.rows.len() * problem.padded);
-                self.multiply(worker.part(self.weights.w2.panels()), worker.rows.len(), from, problem.padded, &self.weights.w2, to);
+                let (batch, padded, w2) = (problem.batch, problem.padded, &self.weights.w2);
+                let from = self.h_hat.at(0, batch * padded);
+                let to = self.queries.at(problem.tape_row(t, 0) * padded, batch * padded);
+                self.multiply(worker.part(w2.panels()), batch, from, padded, w2, to);
                 worker.sync();
-                for row in worker.own_rows() {
+                for row in worker.part(batch) {
                     self.remind(row, t, &mut scratch, unpadded, reminders);
                 }
             } else {
-                for row in worker.own_rows() {
+                for row in worker.part(problem.batch) {
                     self.without_attention(row, t, unpadded);
                 }
             }
@@ -218,7 +223,7 @@ impl Sequence<'_> {
     fn start(&self, worker: &Worker<'_>) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let width = problem.recurrent_width();
-        for row in worker.own_rows() {
+        for row in worker.part(problem.batch) {
             // SAFETY: see `Sequence`; rows.
             let recurrent = unsafe { self.recurrent.slice_mut(row * width, width) };
             recurrent[..padded].copy_from_slice(&self.initial_hidden[row * padded..(row + 1) * padded]);
@@ -241,7 +246,7 @@ impl Sequence<'_> {
         let problem = self.problem;
         if t < problem.time && matches!(problem.inputs, Inputs::Dense) {
             let (width, input) = (problem.recurrent_width(), problem.input);
-            for row in worker.own_rows() {
+            for row in worker.part(problem.batch) {
                 // SAFETY: see `Sequence`; rows.
                 let recurrent = unsafe { self.recurrent.slice_mut(row * width, width) };
                 let x = &self.dense[(row * problem.time + t) * input..][..input];
@@ -254,17 +259,17 @@ impl Sequence<'_> {
     /// columns: gates, cell and h_hat of all rows (R1).
     fn cell(&self, worker: &Worker<'_>, t: usize) {
         let (problem, padded) = (self.problem, self.problem.padded);
-        let (rows, width) = (worker.rows.len(), problem.recurrent_width());
+        let (rows, width) = (problem.batch, problem.recurrent_width());
         let unit_panels = worker.part(padded / PANEL);
         let units = (unit_panels.start * PANEL, unit_panels.end * PANEL);
-        let recurrent = self.recurrent.at(worker.rows.start * width, rows * width);
-        let gates = self.gates.at(problem.tape_row(t, worker.rows.start) * 4 * padded, rows * 4 * padded);
+        let recurrent = self.recurrent.at(0, rows * width);
+        let gates = self.gates.at(problem.tape_row(t, 0) * 4 * padded, rows * 4 * padded);
         for gate in 0..4 {
             let first = gate * padded / PANEL;
             let panels = first + unit_panels.start..first + unit_panels.end;
             self.multiply(panels, rows, recurrent, width, &self.weights.gates, gates);
         }
-        for row in worker.rows.clone() {
+        for row in 0..rows {
             let tape_row = problem.tape_row(t, row);
             // Untracked, the tape has one step, and the new cell replaces the old one.
             let cell_row = if problem.tracked { tape_row + problem.batch } else { tape_row };
@@ -399,16 +404,16 @@ impl Sequence<'_> {
     fn store(&self, worker: &Worker<'_>, t: usize) {
         let (problem, padded) = (self.problem, self.problem.padded);
         // The last step's memory can only be used by a later call, which computes its key itself.
-        if t + 1 == problem.time || !worker.rows.clone().any(|row| problem.clocks[row].slot_filled_by(t).is_some()) {
+        if t + 1 == problem.time || !problem.clocks.iter().any(|clock| clock.slot_filled_by(t).is_some()) {
             return;
         }
         // columns: W1 h of all rows; rows that store nothing are rare (only after a reset of single rows)
-        let (width, rows, w1) = (problem.recurrent_width(), worker.rows.len(), &self.weights.w1);
-        let from = self.recurrent.at(worker.rows.start * width, rows * width);
-        let to = self.projected.at(worker.rows.start * padded, rows * padded);
+        let (width, rows, w1) = (problem.recurrent_width(), problem.batch, &self.weights.w1);
+        let from = self.recurrent.at(0, rows * width);
+        let to = self.projected.at(0, rows * padded);
         self.multiply(worker.part(w1.panels()), rows, from, width, w1, to);
         worker.sync();
-        for row in worker.own_rows() {
+        for row in worker.part(problem.batch) {
             if let Some(slot) = problem.clocks[row].slot_filled_by(t) {
                 // SAFETY: see `Sequence`; rows.
                 unsafe {

@@ -3,7 +3,7 @@
 //! ```text
 //! parameters -> weights (packed) --+
 //! inputs, carried state -----------+-> forward -> outputs, tape
-//! outputs' adjoints, tape -> backward (one sweep, R13) -> weight_gradients
+//! outputs' adjoints, tape -> backward: one sweep (R13), weight_gradients on the way
 //! ```
 //!
 //! [`burn`] makes it an operation of Burn's CPU backend. Everything is `f32`, and bit for bit the same for any
@@ -16,6 +16,8 @@ mod kernels;
 mod keys;
 mod pool;
 mod problem;
+mod readout;
+mod sweep;
 mod tape;
 mod team;
 mod weight_gradients;

@@ -8,11 +8,6 @@ use std::sync::Arc;
 use super::kernels::Kernels;
 use super::kernels::gemm::PANEL;
 
-/// Above this many units the threads split the columns of every product and keep in step; below it each thread
-/// takes rows of its own. Splitting columns reads the weights once instead of once a thread, which pays when
-/// they do not fit the second-level cache.
-const TOGETHER_FROM_UNITS: usize = 320;
-
 /// Choices of at most this many memories are stored; longer ones are scored again in the backward pass, so that
 /// memory stays O(time * hidden).
 const STORED_CHOICES: usize = 64;
@@ -59,17 +54,13 @@ impl Problem {
         self
     }
 
-    /// Whether all threads work on all rows in step, or each on its own rows.
-    pub(super) fn together(&self) -> bool {
-        self.hidden >= TOGETHER_FROM_UNITS
-    }
-
-    /// Threads that have something to do.
+    /// Threads that have something to do. They split the columns of every product, so that each reads its part of the
+    /// weights only, and the rows of everything else.
     pub(super) fn workers(&self) -> usize {
-        let most = if self.together() { self.padded / PANEL } else { self.batch };
-        // A short stretch (a step of a stream) is over before a thread has started.
-        let work = self.batch * self.time * self.padded * self.padded;
-        if work < 1 << 20 { 1 } else { self.threads.clamp(1, most.max(1)) }
+        // Multiplications of one step. Below this a step is over before the threads have met.
+        const WORTH_A_THREAD: usize = 1 << 17;
+        let step = self.batch * self.padded * 4 * self.padded;
+        self.threads.clamp(1, (self.padded / PANEL).min(step / WORTH_A_THREAD).max(1))
     }
 
     /// Width of the recurrent product's left side: `[h, x, 1]` for dense inputs, `[h]` for tokens.

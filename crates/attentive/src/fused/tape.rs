@@ -5,18 +5,15 @@ use super::problem::Problem;
 use super::weights::ForwardWeights;
 
 /// The record of one forward pass. Buffers are time-major, `[time, batch, ...]`, unless said.
-///
-/// The backward pass consumes it: each row of a buffer is overwritten by its own adjoint once it is no longer
-/// needed, which is what keeps the memory of a training step close to that of its forward pass.
 #[derive(Debug)]
 pub(crate) struct Tape {
     pub(super) problem: Problem,
     pub(super) weights: ForwardWeights,
-    /// Activations of the gates, `[time, batch, 4 * padded]`; later their adjoints.
+    /// Activations of the gates, `[time, batch, 4 * padded]`.
     pub(super) gates: Buffer,
-    /// Cells, the initial ones first, `[time + 1, batch, padded]`; later h_hat of the step.
+    /// Cells, the initial ones first, `[time + 1, batch, padded]`.
     pub(super) cells: Buffer,
-    /// `W2 h_hat`, as exponentials where `query_exponential`, `[time, batch, padded]`; later their adjoints.
+    /// `W2 h_hat`, as exponentials where `query_exponential`, `[time, batch, padded]`.
     pub(super) queries: Buffer,
     pub(super) query_exponential: Vec<bool>,
     /// `W1 m` of each memory, as exponentials where `key_exponential`, `[batch, slot_room, padded]`.

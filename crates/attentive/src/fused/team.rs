@@ -57,36 +57,21 @@ impl Barrier {
     }
 }
 
-/// One thread's place in a team: the rows of the team, and which part of its shared work is this thread's.
+/// One thread's place in the team, and which part of the shared work is its own.
 pub(super) struct Worker<'a> {
-    /// Rows of the batch that the team works on.
-    pub(super) rows: Range<usize>,
     index: usize,
     size: usize,
     barrier: &'a Barrier,
 }
 
 impl<'a> Worker<'a> {
-    /// A thread that has rows to itself, or (`together`) shares all rows with the other threads.
-    pub(super) fn new(batch: usize, index: usize, threads: usize, together: bool, barrier: &'a Barrier) -> Self {
-        if together {
-            Self { rows: 0..batch, index, size: threads, barrier }
-        } else {
-            Self { rows: share(batch, index, threads), index: 0, size: 1, barrier }
-        }
+    pub(super) fn new(index: usize, barrier: &'a Barrier) -> Self {
+        Self { index, size: barrier.size, barrier }
     }
 
     /// Waits for the rest of the team.
     pub(super) fn sync(&self) {
-        if self.size > 1 {
-            self.barrier.wait();
-        }
-    }
-
-    /// This thread's part of the team's rows.
-    pub(super) fn own_rows(&self) -> Range<usize> {
-        let own = self.part(self.rows.len());
-        self.rows.start + own.start..self.rows.start + own.end
+        self.barrier.wait();
     }
 
     /// This thread's part of anything that comes in `count` pieces.

@@ -1,63 +1,47 @@
 //! Gradients of the weights: sums of outer products over all (row, step) pairs that have an adjoint.
 //!
-//! The pairs are taken in one fixed order and every thread has columns of its own, so the number of threads
-//! does not change a bit.
+//! The sweep hands pairs over in chunks, while they are still in the cache. Pairs come in one fixed order and every
+//! thread has columns of its own, so the number of threads does not change a bit.
 
-use super::backward::GradientResult;
 use super::forward::memory;
 use super::kernels::Kernels;
 use super::kernels::gemm::{PANEL, TILE_ROWS};
 use super::problem::{Inputs, Problem};
-use super::team::{self, Shared};
-use super::weights::BackwardWeights;
+use super::team::Shared;
 use std::ops::Range;
 
-/// Pairs that are multiplied at a time: 16 columns of them fill half of the L1 cache.
-const PAIRS: usize = 256;
+/// Pairs that are multiplied at a time, and that the sweep collects before it hands them over.
+pub(super) const PAIRS: usize = 128;
 /// Left-hand columns that are packed at a time.
 const ROWS: usize = 16 * TILE_ROWS;
-
-/// What the sweep left behind; layouts as in [`super::tape::Tape`].
-pub(super) struct Adjoints<'a> {
-    pub(super) dense: &'a [f32],
-    pub(super) hidden: &'a [f32],
-    pub(super) initial_hidden: &'a [f32],
-    pub(super) carried: &'a [f32],
-    pub(super) gates: &'a [f32],
-    /// `[time + 1, batch, padded]`, the first step unused.
-    pub(super) h_hats: &'a [f32],
-    pub(super) queries: &'a [f32],
-    /// `[batch, slot_room, padded]`
-    pub(super) keys: &'a [f32],
-    /// `[batch, padded]`
-    pub(super) w3: &'a [f32],
-    pub(super) gates_touched: &'a [bool],
-    pub(super) query_touched: &'a [bool],
-    pub(super) key_touched: &'a [bool],
-}
 
 /// A sum of outer products `sum over pairs of left^T right`, for some panels of its columns.
 struct OuterSum {
     kernels: &'static Kernels,
-    panels: Range<usize>,
+    panels: Vec<usize>,
     packed_right: Vec<f32>,
     packed_left: Vec<f32>,
     pairs: usize,
 }
 
 impl OuterSum {
-    fn new(kernels: &'static Kernels, panels: Range<usize>) -> Self {
+    fn new(kernels: &'static Kernels, panels: Vec<usize>) -> Self {
         let packed_right = vec![0.0; panels.len() * PAIRS * PANEL];
         Self { kernels, panels, packed_right, packed_left: vec![0.0; ROWS * PAIRS], pairs: 0 }
     }
 
-    /// Takes the right-hand sides of at most [`PAIRS`] pairs.
-    fn load<'a>(&mut self, right: impl ExactSizeIterator<Item = &'a [f32]>) {
+    /// Takes the right-hand sides of at most [`PAIRS`] pairs: pointers to rows.
+    ///
+    /// # Safety
+    /// Each row must be readable where this sum has panels.
+    unsafe fn load(&mut self, right: impl ExactSizeIterator<Item = *const f32>) {
         self.pairs = right.len();
+        assert!(self.pairs <= PAIRS);
         for (pair, row) in right.enumerate() {
-            for (place, panel) in self.panels.clone().enumerate() {
+            for (place, panel) in self.panels.iter().enumerate() {
                 let to = &mut self.packed_right[(place * self.pairs + pair) * PANEL..][..PANEL];
-                to.copy_from_slice(&row[panel * PANEL..][..PANEL]);
+                // SAFETY: the caller's promise.
+                to.copy_from_slice(unsafe { std::slice::from_raw_parts(row.add(panel * PANEL), PANEL) });
             }
         }
     }
@@ -71,19 +55,9 @@ impl OuterSum {
     fn accumulate(&mut self, left: &[&[f32]], width: usize, sum: Shared<'_, f32>, stride: usize) {
         for block in (0..width).step_by(ROWS) {
             let rows = ROWS.min(width - block);
-            let tiles = rows.div_ceil(TILE_ROWS);
-            let (mut row, mut offset) = (0, 0);
-            for tile in 0..tiles {
-                let row_end = rows * (tile + 1) / tiles;
-                let height = row_end - row;
-                let packed = &mut self.packed_left[offset..][..height * self.pairs];
-                for (to, from) in packed.chunks_exact_mut(height).zip(left) {
-                    to.copy_from_slice(&from[block + row..block + row_end]);
-                }
-                offset += height * self.pairs;
-                row = row_end;
-            }
-            for (place, panel) in self.panels.clone().enumerate() {
+            // SAFETY: the kernels are those of this CPU.
+            unsafe { (self.kernels.pack_left)(rows, block, left, &mut self.packed_left) };
+            for (place, panel) in self.panels.iter().enumerate() {
                 let extent = (rows - 1) * stride + PANEL;
                 let sum = sum.at(block * stride + panel * PANEL, extent);
                 // SAFETY: packed_left holds rows * pairs floats, the panel pairs * 16, and `at` checked the sum's
@@ -98,193 +72,143 @@ impl OuterSum {
 
     /// Adds what was loaded, column by column.
     fn accumulate_columns(&self, sum: Shared<'_, f32>) {
-        for (place, panel) in self.panels.clone().enumerate() {
-            // SAFETY: no other thread has these columns.
-            let sum = unsafe { sum.slice_mut(panel * PANEL, PANEL) };
-            for row in self.panel(place).chunks_exact(PANEL) {
-                sum.iter_mut().zip(row).for_each(|(sum, d)| *sum += d);
-            }
+        for (place, panel) in self.panels.iter().enumerate() {
+            // SAFETY: the panel spans pairs * 16 floats; no other thread has these columns.
+            unsafe { (self.kernels.add_columns)(self.pairs, self.panel(place).as_ptr(), sum.at(panel * PANEL, PANEL)) };
         }
     }
 }
 
-pub(super) fn collect(
-    problem: &Problem, weights: &BackwardWeights, adjoints: &Adjoints<'_>, input_gradient: bool,
-) -> GradientResult {
-    let (hidden, padded, input) = (problem.hidden, problem.padded, problem.input);
-    let attends = problem.rules.attends();
-    let mut weight_hh = vec![0.0; hidden * 4 * padded];
-    let mut weight_ih = vec![0.0; input * 4 * padded];
-    let mut bias = vec![0.0; 4 * padded];
-    let mut w1 = vec![0.0; hidden * padded];
-    let mut w2 = vec![0.0; hidden * padded];
-    let mut input_out = if input_gradient { vec![0.0; problem.batch * problem.time * input] } else { Vec::new() };
-    {
-        let sums = Sums {
-            problem,
-            adjoints,
-            weight_hh: Shared::new(&mut weight_hh),
-            weight_ih: Shared::new(&mut weight_ih),
-            bias: Shared::new(&mut bias),
-            w1: Shared::new(&mut w1),
-            w2: Shared::new(&mut w2),
-            input: Shared::new(&mut input_out),
-        };
-        let steps = (0..problem.time).rev().flat_map(|t| (0..problem.batch).map(move |row| (t, row)));
-        let touched = |flags: &[bool]| -> Vec<(usize, usize)> {
-            steps.clone().filter(|(t, row)| flags[problem.tape_row(*t, *row)]).collect()
-        };
-        let gate_pairs = touched(adjoints.gates_touched);
-        let query_pairs = if attends { touched(adjoints.query_touched) } else { Vec::new() };
-        let threads = problem.workers();
-        team::run(threads, |index| {
-            sums.gates(&gate_pairs, team::share(4 * padded / PANEL, index, threads));
-            if attends {
-                let panels = team::share(padded / PANEL, index, threads);
-                sums.queries(&query_pairs, panels.clone());
-                sums.keys(panels);
-            }
-            if let Some(weight_ih) = &weights.weight_ih {
-                sums.inputs(weight_ih, team::share(problem.time, index, threads));
-            }
-        });
-    }
-    let mut w3 = vec![0.0; hidden];
-    for row in adjoints.w3.chunks_exact(padded) {
-        w3.iter_mut().zip(row).for_each(|(sum, d)| *sum += d);
-    }
-    let without_padding = |values: Vec<f32>| -> Vec<f32> {
-        if hidden == padded {
-            return values;
-        }
-        values.chunks_exact(padded).flat_map(|block| &block[..hidden]).copied().collect()
-    };
-    GradientResult {
-        weight_ih: without_padding(weight_ih),
-        weight_hh: without_padding(weight_hh),
-        bias: without_padding(bias),
-        w1: without_padding(w1),
-        w2: without_padding(w2),
-        w3,
-        input: input_gradient.then_some(input_out),
-    }
+/// The gradients under way, padded: `[_, 4 * padded]` and `[hidden, padded]`.
+#[derive(Clone, Copy)]
+pub(super) struct Sums<'a> {
+    pub(super) weight_hh: Shared<'a, f32>,
+    pub(super) weight_ih: Shared<'a, f32>,
+    pub(super) bias: Shared<'a, f32>,
+    pub(super) w1: Shared<'a, f32>,
+    pub(super) w2: Shared<'a, f32>,
 }
 
-/// The gradients under way. Threads have panels of columns (or steps, for the input) of their own.
-struct Sums<'a> {
+/// The states that are the left-hand sides of the products.
+#[derive(Clone, Copy)]
+pub(super) struct States<'a> {
+    /// `[batch, time, input]`, empty for tokens.
+    pub(super) dense: &'a [f32],
+    /// `[batch, time, padded]`
+    pub(super) hidden: &'a [f32],
+    /// `[batch, padded]`
+    pub(super) initial_hidden: &'a [f32],
+    /// `[batch, carried_room, padded]`
+    pub(super) carried: &'a [f32],
+}
+
+/// A pair that has an adjoint: where the chunk has it, and whose it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub(super) place: usize,
+    pub(super) t: usize,
+    pub(super) row: usize,
+}
+
+/// One thread's part of all products.
+pub(super) struct Products<'a> {
     problem: &'a Problem,
-    adjoints: &'a Adjoints<'a>,
-    weight_hh: Shared<'a, f32>,
-    weight_ih: Shared<'a, f32>,
-    bias: Shared<'a, f32>,
-    w1: Shared<'a, f32>,
-    w2: Shared<'a, f32>,
-    input: Shared<'a, f32>,
+    states: States<'a>,
+    sums: Sums<'a>,
+    units: Range<usize>,
+    gates: OuterSum,
+    squares: OuterSum,
 }
 
-impl Sums<'_> {
-    fn tape_row<'a>(&self, values: &'a [f32], (t, row): (usize, usize), width: usize) -> &'a [f32] {
-        &values[self.problem.tape_row(t, row) * width..][..width]
+impl<'a> Products<'a> {
+    /// `unit_panels`: the thread's part of the hidden units, in panels.
+    pub(super) fn new(problem: &'a Problem, states: States<'a>, sums: Sums<'a>, unit_panels: Range<usize>) -> Self {
+        let of_gate = |gate: usize| unit_panels.clone().map(move |panel| gate * problem.padded / PANEL + panel);
+        let gates = OuterSum::new(problem.kernels, (0..4).flat_map(of_gate).collect());
+        let squares = OuterSum::new(problem.kernels, unit_panels.clone().collect());
+        let units = unit_panels.start * PANEL..unit_panels.end * PANEL;
+        Self { problem, states, sums, units, gates, squares }
     }
 
-    /// `dW_hh`, `dW_ih` and the bias: h(t-1), x(t) and 1 against the gates' adjoints.
-    fn gates(&self, pairs: &[(usize, usize)], panels: Range<usize>) {
-        let (problem, padded) = (self.problem, self.problem.padded);
-        if panels.is_empty() {
-            return;
-        }
-        let columns = (panels.start * PANEL, panels.len() * PANEL);
-        let mut products = OuterSum::new(problem.kernels, panels);
-        let mut left: Vec<&[f32]> = Vec::with_capacity(PAIRS);
+    /// `dW_hh`, `dW_ih` and the bias: h(t-1), x(t) and 1 against the gates' adjoints, `[pairs, 4 * padded]`.
+    ///
+    /// # Safety
+    /// This thread's columns of `d_gates` must be written, and by this thread or before a sync.
+    pub(super) unsafe fn add_gates(&mut self, pairs: &[Pair], d_gates: Shared<'_, f32>) {
+        let (problem, width) = (self.problem, 4 * self.problem.padded);
+        let padded = problem.padded;
         for pairs in pairs.chunks(PAIRS) {
-            products.load(pairs.iter().map(|pair| self.tape_row(self.adjoints.gates, *pair, 4 * padded)));
-            left.clear();
-            left.extend(pairs.iter().map(|&(t, row)| match t.checked_sub(1) {
-                Some(before) => &self.adjoints.hidden[problem.sequence_row(row, before)..][..padded],
-                None => &self.adjoints.initial_hidden[row * padded..][..padded],
-            }));
-            products.accumulate(&left, problem.hidden, self.weight_hh, 4 * padded);
-            products.accumulate_columns(self.bias);
+            // SAFETY: `at` checks that the rows are in the chunk; the rest is the caller's promise.
+            unsafe { self.gates.load(pairs.iter().map(|pair| d_gates.at(pair.place * width, width).cast_const())) };
+            let left: Vec<&[f32]> = pairs
+                .iter()
+                .map(|pair| match pair.t.checked_sub(1) {
+                    Some(before) => &self.states.hidden[problem.sequence_row(pair.row, before)..][..padded],
+                    None => &self.states.initial_hidden[pair.row * padded..][..padded],
+                })
+                .collect();
+            self.gates.accumulate(&left, problem.hidden, self.sums.weight_hh, width);
             match &problem.inputs {
                 Inputs::Dense => {
-                    left.clear();
-                    left.extend(pairs.iter().map(|&(t, row)| {
-                        &self.adjoints.dense[(row * problem.time + t) * problem.input..][..problem.input]
-                    }));
-                    products.accumulate(&left, problem.input, self.weight_ih, 4 * padded);
+                    self.gates.accumulate_columns(self.sums.bias);
+                    let input = problem.input;
+                    let x = |pair: &Pair| &self.states.dense[(pair.row * problem.time + pair.t) * input..][..input];
+                    let left: Vec<&[f32]> = pairs.iter().map(x).collect();
+                    self.gates.accumulate(&left, input, self.sums.weight_ih, width);
                 }
                 Inputs::Tokens(tokens) => {
+                    let len = self.units.len();
                     for pair in pairs {
-                        let token = tokens[pair.1 * problem.time + pair.0] as usize;
-                        let from = &self.tape_row(self.adjoints.gates, *pair, 4 * padded)[columns.0..][..columns.1];
-                        let to = self.weight_ih.at(token * 4 * padded + columns.0, columns.1);
-                        // SAFETY: both have columns.1 floats, whole panels; no other thread has these columns.
-                        unsafe { (problem.kernels.scaled)(columns.1, 1.0, from.as_ptr(), to, true) };
+                        let token = tokens[pair.row * problem.time + pair.t] as usize;
+                        for gate in 0..4 {
+                            let column = gate * padded + self.units.start;
+                            let from = d_gates.at(pair.place * width + column, len);
+                            let to = self.sums.weight_ih.at(token * width + column, len);
+                            // SAFETY: both span `len` floats, whole panels; no other thread has these columns.
+                            unsafe { (problem.kernels.sum)(len, to, from, to) };
+                        }
                     }
                 }
             }
         }
     }
 
-    /// `dW2`: h_hat against the queries' adjoints.
-    fn queries(&self, pairs: &[(usize, usize)], panels: Range<usize>) {
-        let (problem, padded) = (self.problem, self.problem.padded);
-        let mut products = OuterSum::new(problem.kernels, panels);
+    /// `dW2`: h_hat against the queries' adjoints, `[pairs, padded]` each.
+    ///
+    /// # Safety
+    /// Both must be written, before a sync.
+    pub(super) unsafe fn add_queries(&mut self, pairs: &[Pair], h_hat: Shared<'_, f32>, d_query: Shared<'_, f32>) {
+        let padded = self.problem.padded;
         for pairs in pairs.chunks(PAIRS) {
-            products.load(pairs.iter().map(|pair| self.tape_row(self.adjoints.queries, *pair, padded)));
-            let left: Vec<&[f32]> =
-                pairs.iter().map(|&(t, row)| self.tape_row(self.adjoints.h_hats, (t + 1, row), padded)).collect();
-            products.accumulate(&left, problem.hidden, self.w2, padded);
+            // SAFETY: `at` and `slice` check that the rows are in the chunk; the rest is the caller's promise.
+            let left: Vec<&[f32]> = unsafe {
+                self.squares.load(pairs.iter().map(|pair| d_query.at(pair.place * padded, padded).cast_const()));
+                pairs.iter().map(|pair| h_hat.slice(pair.place * padded, padded)).collect()
+            };
+            self.squares.accumulate(&left, self.problem.hidden, self.sums.w2, padded);
         }
     }
 
-    /// `dW1`: memories against their keys' adjoints.
-    fn keys(&self, panels: Range<usize>) {
+    /// `dW1`: memories against their keys' adjoints, `[batch, slot_room, padded]`, once the sweep is over.
+    pub(super) fn add_keys(&mut self, touched: &[bool], d_key: &[f32]) {
         let (problem, padded) = (self.problem, self.problem.padded);
-        let mut products = OuterSum::new(problem.kernels, panels);
         let touched: Vec<(usize, usize)> = (0..problem.batch)
             .flat_map(|row| (0..problem.slot_room).map(move |slot| (row, slot)))
-            .filter(|(row, slot)| self.adjoints.key_touched[problem.slot(*row, *slot)])
+            .filter(|(row, slot)| touched[problem.slot(*row, *slot)])
             .collect();
-        for pairs in touched.chunks(PAIRS) {
-            products.load(pairs.iter().map(|&(row, slot)| &self.adjoints.keys[problem.slot(row, slot) * padded..][..padded]));
-            let hidden = Shared::read_only(self.adjoints.hidden);
-            let left: Vec<&[f32]> = pairs
-                .iter()
-                .map(|&(row, slot)| {
-                    let state = memory(problem, hidden, self.adjoints.carried, row, problem.clocks[row], slot);
-                    // SAFETY: `memory` returns a row of `padded` floats, and nobody writes hidden states any more.
-                    unsafe { std::slice::from_raw_parts(state, padded) }
-                })
-                .collect();
-            products.accumulate(&left, problem.hidden, self.w1, padded);
-        }
-    }
-
-    /// The input's gradient at some steps: the gates' adjoints times W_ih.
-    fn inputs(&self, weight_ih: &super::kernels::gemm::PackedMatrix, steps: Range<usize>) {
-        let (problem, k) = (self.problem, 4 * self.problem.padded);
-        let width = weight_ih.panels() * PANEL;
-        let mut products = vec![0.0; problem.batch * width];
-        for t in steps {
-            let flags = &self.adjoints.gates_touched[problem.tape_row(t, 0)..][..problem.batch];
-            if !flags.contains(&true) {
-                continue;
-            }
-            let gates = &self.adjoints.gates[problem.tape_row(t, 0) * k..][..problem.batch * k];
-            for panel in 0..weight_ih.panels() {
-                let c = products[panel * PANEL..].as_mut_ptr();
-                // SAFETY: `gates` has batch rows of k floats, `products` batch rows of `width` from its start.
-                unsafe {
-                    let panel = weight_ih.panel(panel).as_ptr();
-                    (problem.kernels.multiply_panel)(problem.batch, k, gates.as_ptr(), k, panel, c, width, false);
-                }
-            }
-            for row in (0..problem.batch).filter(|row| flags[*row]) {
-                // SAFETY: no other thread has this step.
-                let to = unsafe { self.input.slice_mut((row * problem.time + t) * problem.input, problem.input) };
-                to.copy_from_slice(&products[row * width..][..problem.input]);
-            }
+        for slots in touched.chunks(PAIRS) {
+            let hidden = Shared::read_only(self.states.hidden);
+            let right = slots.iter().map(|&(row, slot)| d_key[problem.slot(row, slot) * padded..][..padded].as_ptr());
+            // SAFETY: rows of `padded` floats; `memory` returns such a row too, and nobody writes hidden states.
+            let left: Vec<&[f32]> = unsafe {
+                self.squares.load(right);
+                let state = |&(row, slot): &(usize, usize)| {
+                    let state = memory(problem, hidden, self.states.carried, row, problem.clocks[row], slot);
+                    std::slice::from_raw_parts(state, padded)
+                };
+                slots.iter().map(state).collect()
+            };
+            self.squares.accumulate(&left, problem.hidden, self.sums.w1, padded);
         }
     }
 }

@@ -43,9 +43,11 @@ pub(crate) fn all_finite(values: &[f32]) -> bool {
     values.iter().fold(0, |largest, x| largest.max(x.to_bits() & 0x7fff_ffff)) < 0x7f80_0000
 }
 
-/// Fills a packed matrix of `columns` columns, `element(k, column)`, on several threads.
+/// Fills the panels of a packed matrix, `fill(panel, values)`, on several threads.
 fn pack(k: usize, columns: usize, threads: usize, fill: impl Fn(usize, &mut [f32]) + Sync) -> PackedMatrix {
     let mut packed = PackedMatrix::new(k, columns);
+    // Below this a matrix is packed before a thread has started.
+    let threads = if k * columns < 1 << 19 { 1 } else { threads };
     {
         let panels: Vec<_> = packed.panels_mut().map(Mutex::new).collect();
         team::run(threads, |index| {

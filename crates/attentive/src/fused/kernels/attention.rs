@@ -66,44 +66,64 @@ pub(super) unsafe fn scores<S: Simd>(
     }
 }
 
-/// What the derivative of one score touches; every pointer spans `len` floats.
+/// What the derivative of one row's scores touches; pointers span `len` floats unless said.
 #[derive(Clone, Copy)]
-pub(crate) struct ScoreBackward {
-    pub(crate) key: *const f32,
+pub(crate) struct ScoresBackward<'a> {
+    /// Keys of the slots, as exponentials.
+    pub(crate) keys: &'a [*const f32],
+    /// Adjoints of their scores.
+    pub(crate) d_scores: &'a [f32],
     pub(crate) query: *const f32,
     pub(crate) w3: *const f32,
-    /// Adjoint of the score.
-    pub(crate) d_score: f32,
-    /// Adjoint of `W2 h_hat`, added to.
+    /// Adjoint of `W2 h_hat`, written.
     pub(crate) d_query: *mut f32,
-    /// Adjoint of `W1 m`, added to, or written if `first`.
-    pub(crate) d_key: *mut f32,
-    pub(crate) first: bool,
+    /// Adjoints of `W1 m`, added to, or written where `first`.
+    pub(crate) d_keys: &'a [*mut f32],
+    pub(crate) first: &'a [bool],
     /// Adjoint of W3, added to.
     pub(crate) d_w3: *mut f32,
 }
 
-/// The derivative of one score by W3, by `W1 m` and by `W2 h_hat`, from cached exponentials.
+/// The derivative of a row's scores by W3, by `W1 m` and by `W2 h_hat`, from cached exponentials.
 ///
 /// # Safety
-/// The pointers must span `len` floats, a multiple of 8; the instruction set of `S` must be available.
+/// The pointers must span `len` floats, a multiple of 16, no two of those written the same; the slices must be of one
+/// length; the instruction set of `S` must be available.
 #[inline(always)]
-pub(super) unsafe fn score_backward<S: Simd>(len: usize, row: ScoreBackward) {
-    // SAFETY: i + LANES <= len.
+pub(super) unsafe fn scores_backward<S: Simd>(len: usize, row: ScoresBackward<'_>) {
+    // SAFETY: i + 16 <= len.
     unsafe {
         let (one, two) = (S::splat(1.0), S::splat(2.0));
-        let d_score = S::splat(row.d_score);
         let mut i = 0;
         while i < len {
-            let w3 = S::load(row.w3.add(i));
-            // u = 1 - tanh, so 1 - tanh^2 = u (2 - u)
-            let u = S::div(two, S::fma(S::load(row.key.add(i)), S::load(row.query.add(i)), one));
-            S::store(row.d_w3.add(i), S::fma(d_score, S::sub(one, u), S::load(row.d_w3.add(i))));
-            let d = S::mul(S::mul(d_score, w3), S::mul(u, S::sub(two, u)));
-            S::store(row.d_query.add(i), S::add(S::load(row.d_query.add(i)), d));
-            let d_key = if row.first { d } else { S::add(S::load(row.d_key.add(i)), d) };
-            S::store(row.d_key.add(i), d_key);
-            i += LANES;
+            let query = [S::load(row.query.add(i)), S::load(row.query.add(i + LANES))];
+            let w3 = [S::load(row.w3.add(i)), S::load(row.w3.add(i + LANES))];
+            let mut d_w3 = [S::load(row.d_w3.add(i)), S::load(row.d_w3.add(i + LANES))];
+            let mut d_query = [S::splat(0.0); 2];
+            for slot in 0..row.keys.len() {
+                let key = row.keys.get_unchecked(slot).add(i);
+                let d_key = row.d_keys.get_unchecked(slot).add(i);
+                let d_score = S::splat(*row.d_scores.get_unchecked(slot));
+                let first = *row.first.get_unchecked(slot);
+                let x = S::fma(S::load(key), query[0], one);
+                let y = S::fma(S::load(key.add(LANES)), query[1], one);
+                // 2/x and 2/y with one division
+                let quotient = S::div(two, S::mul(x, y));
+                // u = 1 - tanh, so 1 - tanh^2 = u (2 - u)
+                let u = [S::mul(quotient, y), S::mul(quotient, x)];
+                for half in 0..2 {
+                    d_w3[half] = S::fma(d_score, S::sub(one, u[half]), d_w3[half]);
+                    let d = S::mul(S::mul(d_score, w3[half]), S::mul(u[half], S::sub(two, u[half])));
+                    d_query[half] = S::add(d_query[half], d);
+                    let to = d_key.add(half * LANES);
+                    S::store(to, if first { d } else { S::add(S::load(to), d) });
+                }
+            }
+            for half in 0..2 {
+                S::store(row.d_w3.add(i + half * LANES), d_w3[half]);
+                S::store(row.d_query.add(i + half * LANES), d_query[half]);
+            }
+            i += 2 * LANES;
         }
     }
 }
@@ -111,7 +131,7 @@ pub(super) unsafe fn score_backward<S: Simd>(len: usize, row: ScoreBackward) {
 /// `summary = sum(weights[j] * memories[j])`, `hidden = h_hat + summary` (R7); `hidden` goes to two places.
 ///
 /// # Safety
-/// Each memory and the other pointers must span `len` floats, a multiple of 8; the instruction set of `S` must
+/// Each memory and the other pointers must span `len` floats, a multiple of 16; the instruction set of `S` must
 /// be available.
 #[inline(always)]
 pub(super) unsafe fn summarise<S: Simd>(
@@ -121,16 +141,22 @@ pub(super) unsafe fn summarise<S: Simd>(
     // SAFETY: i + LANES <= len.
     unsafe {
         let mut i = 0;
+        // Two vectors at a time use up a cache line of each memory.
         while i < len {
-            let mut sum = S::splat(0.0);
+            let mut sums = [S::splat(0.0); 2];
             for (weight, memory) in weights.iter().zip(memories) {
-                sum = S::fma(S::splat(*weight), S::load(memory.add(i)), sum);
+                let weight = S::splat(*weight);
+                sums[0] = S::fma(weight, S::load(memory.add(i)), sums[0]);
+                sums[1] = S::fma(weight, S::load(memory.add(i + LANES)), sums[1]);
             }
-            S::store(summary.add(i), sum);
-            let h = S::add(S::load(h_hat.add(i)), sum);
-            S::store(hidden.add(i), h);
-            S::store(hidden_copy.add(i), h);
-            i += LANES;
+            for (half, sum) in sums.into_iter().enumerate() {
+                let i = i + half * LANES;
+                S::store(summary.add(i), sum);
+                let h = S::add(S::load(h_hat.add(i)), sum);
+                S::store(hidden.add(i), h);
+                S::store(hidden_copy.add(i), h);
+            }
+            i += 2 * LANES;
         }
     }
 }
@@ -168,6 +194,22 @@ pub(super) unsafe fn scaled<S: Simd>(len: usize, scale: f32, from: *const f32, t
             let v = S::load(from.add(i));
             let v = if add { S::fma(scale, v, S::load(to.add(i))) } else { S::mul(scale, v) };
             S::store(to.add(i), v);
+            i += LANES;
+        }
+    }
+}
+
+/// `to = a + b`
+///
+/// # Safety
+/// The pointers must span `len` floats, a multiple of 8; the instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn sum<S: Simd>(len: usize, a: *const f32, b: *const f32, to: *mut f32) {
+    // SAFETY: i + LANES <= len.
+    unsafe {
+        let mut i = 0;
+        while i < len {
+            S::store(to.add(i), S::add(S::load(a.add(i)), S::load(b.add(i))));
             i += LANES;
         }
     }

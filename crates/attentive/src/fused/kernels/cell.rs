@@ -59,11 +59,9 @@ pub(crate) struct CellBackward {
     pub(crate) d_cell: *const f32,
     /// Adjoint of the gates' pre-activations, `4 * hidden`.
     pub(crate) d_gates: *mut f32,
-    /// Receives a copy of `d_gates`; may be `gates` itself. Null: no copy.
-    pub(crate) d_gates_copy: *mut f32,
     /// Adjoint of the cell before this step.
     pub(crate) d_cell_before: *mut f32,
-    /// Receives h_hat; may be `cell` itself. Null: not wanted.
+    /// Receives h_hat, made again.
     pub(crate) h_hat: *mut f32,
 }
 
@@ -75,7 +73,7 @@ pub(crate) struct CellBackward {
 pub(super) unsafe fn cell_backward<S: Simd>(hidden: usize, units: (usize, usize), row: CellBackward) {
     let mut unit = units.0;
     while unit < units.1 {
-        // SAFETY: unit + LANES <= units.1 <= hidden. All reads of a vector come before the writes that may alias.
+        // SAFETY: unit + LANES <= units.1 <= hidden.
         unsafe {
             let one = S::splat(1.0);
             let [i, f, g, o] = load_gates::<S>(row.gates, hidden, unit);
@@ -95,13 +93,8 @@ pub(super) unsafe fn cell_backward<S: Simd>(hidden: usize, units: (usize, usize)
             S::store(row.d_cell_before.add(unit), S::mul(d_c, f));
             for (gate, value) in d_gates.into_iter().enumerate() {
                 S::store(row.d_gates.add(gate * hidden + unit), value);
-                if !row.d_gates_copy.is_null() {
-                    S::store(row.d_gates_copy.add(gate * hidden + unit), value);
-                }
             }
-            if !row.h_hat.is_null() {
-                S::store(row.h_hat.add(unit), S::mul(o, tanh_c));
-            }
+            S::store(row.h_hat.add(unit), S::mul(o, tanh_c));
         }
         unit += LANES;
     }

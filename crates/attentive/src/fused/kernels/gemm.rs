@@ -46,26 +46,28 @@ impl PackedMatrix {
     }
 }
 
-/// One tile: `c[MR][16] (+)= a[MR][k] * b[k][16]`, where `a[m][k]` lies at `m * row_stride + k * k_stride`.
+/// Adds `MR` broadcast values times 16 columns to the tile's sums.
 #[inline(always)]
-unsafe fn tile<S: Simd, const MR: usize>(
-    k: usize, a: *const f32, row_stride: usize, k_stride: usize, b: *const f32, c: *mut f32, c_stride: usize, add: bool,
+unsafe fn multiply_add<S: Simd, const MR: usize>(
+    sums: &mut [[S::V; 2]; MR], b: *const f32, value: impl Fn(usize) -> *const f32,
 ) {
-    // SAFETY: the caller promises a, b and c valid for the extents that the strides span.
+    // SAFETY: the caller promises 16 floats at b and one at each value.
     unsafe {
-        let mut sums = [[S::splat(0.0); 2]; MR];
-        let (mut a, mut b) = (a, b);
-        for _ in 0..k {
-            let (b0, b1) = (S::load(b), S::load(b.add(LANES)));
-            for (m, sum) in sums.iter_mut().enumerate() {
-                let x = S::splat(*a.add(m * row_stride));
-                sum[0] = S::fma(x, b0, sum[0]);
-                sum[1] = S::fma(x, b1, sum[1]);
-            }
-            a = a.add(k_stride);
-            b = b.add(PANEL);
+        let (b0, b1) = (S::load(b), S::load(b.add(LANES)));
+        for (m, sum) in sums.iter_mut().enumerate() {
+            let x = S::splat(*value(m));
+            sum[0] = S::fma(x, b0, sum[0]);
+            sum[1] = S::fma(x, b1, sum[1]);
         }
-        for (m, sum) in sums.iter().enumerate() {
+    }
+}
+
+/// Writes a tile's sums, or adds them to what is there.
+#[inline(always)]
+unsafe fn finish<S: Simd, const MR: usize>(sums: &[[S::V; 2]; MR], c: *mut f32, c_stride: usize, add: bool) {
+    for (m, sum) in sums.iter().enumerate() {
+        // SAFETY: the caller promises MR rows of 16 floats.
+        unsafe {
             let c = c.add(m * c_stride);
             if add {
                 S::store(c, S::add(S::load(c), sum[0]));
@@ -78,22 +80,49 @@ unsafe fn tile<S: Simd, const MR: usize>(
     }
 }
 
+/// One tile of rows: `c[MR][16] (+)= a[MR][k] * b[k][16]`.
 #[inline(always)]
-unsafe fn tile_of<S: Simd>(
-    rows: usize, k: usize, a: *const f32, row_stride: usize, k_stride: usize, b: *const f32, c: *mut f32, c_stride: usize,
-    add: bool,
+unsafe fn row_tile<S: Simd, const MR: usize>(
+    k: usize, a: *const f32, a_stride: usize, b: *const f32, c: *mut f32, c_stride: usize, add: bool,
 ) {
-    // SAFETY: passed on from the caller.
+    // SAFETY: the caller promises a, b and c valid for the extents that the strides span.
     unsafe {
-        match rows {
-            6 => tile::<S, 6>(k, a, row_stride, k_stride, b, c, c_stride, add),
-            5 => tile::<S, 5>(k, a, row_stride, k_stride, b, c, c_stride, add),
-            4 => tile::<S, 4>(k, a, row_stride, k_stride, b, c, c_stride, add),
-            3 => tile::<S, 3>(k, a, row_stride, k_stride, b, c, c_stride, add),
-            2 => tile::<S, 2>(k, a, row_stride, k_stride, b, c, c_stride, add),
-            _ => tile::<S, 1>(k, a, row_stride, k_stride, b, c, c_stride, add),
+        // A pointer to each row, so that the loop needs one index for all. Hidden from the compiler, which would
+        // otherwise compute each row's address from the one before, six additions in a chain for every k.
+        let rows: [*const f32; MR] = std::array::from_fn(|m| std::hint::black_box(a.add(m * a_stride)));
+        let mut sums = [[S::splat(0.0); 2]; MR];
+        for i in 0..k {
+            multiply_add::<S, MR>(&mut sums, b.add(i * PANEL), |m| rows[m].add(i));
         }
+        finish::<S, MR>(&sums, c, c_stride, add);
     }
+}
+
+/// One tile of packed columns: `c[MR][16] += a[k][MR]^T * b[k][16]`.
+#[inline(always)]
+unsafe fn packed_tile<S: Simd, const MR: usize>(k: usize, a: *const f32, b: *const f32, c: *mut f32, c_stride: usize) {
+    // SAFETY: the caller promises a, b and c valid for these extents.
+    unsafe {
+        let mut sums = [[S::splat(0.0); 2]; MR];
+        for i in 0..k {
+            multiply_add::<S, MR>(&mut sums, b.add(i * PANEL), |m| a.add(i * MR + m));
+        }
+        finish::<S, MR>(&sums, c, c_stride, true);
+    }
+}
+
+/// Calls a tile of `rows` rows, 1 to 6.
+macro_rules! of_height {
+    ($rows:expr, $tile:ident::<$simd:ident>($($arg:expr),* $(,)?)) => {
+        match $rows {
+            6 => $tile::<$simd, 6>($($arg),*),
+            5 => $tile::<$simd, 5>($($arg),*),
+            4 => $tile::<$simd, 4>($($arg),*),
+            3 => $tile::<$simd, 3>($($arg),*),
+            2 => $tile::<$simd, 2>($($arg),*),
+            _ => $tile::<$simd, 1>($($arg),*),
+        }
+    };
 }
 
 /// `c[m][0..16] (+)= a[m][0..k] * panel` for all rows of `a`.
@@ -116,10 +145,8 @@ pub(super) unsafe fn multiply_panel<S: Simd>(
             let row_end = rows * (tile + 1) / tiles;
             // SAFETY: row_end <= rows and k_end <= k keep every access inside what the caller promised.
             unsafe {
-                tile_of::<S>(
-                    row_end - row, k_end - k_done, a.add(row * a_stride + k_done), a_stride, 1,
-                    panel.add(k_done * PANEL), c.add(row * c_stride), c_stride, add || block > 0,
-                );
+                let (a, b, c) = (a.add(row * a_stride + k_done), panel.add(k_done * PANEL), c.add(row * c_stride));
+                of_height!(row_end - row, row_tile::<S>(k_end - k_done, a, a_stride, b, c, c_stride, add || block > 0));
             }
             row = row_end;
         }
@@ -143,9 +170,58 @@ pub(super) unsafe fn accumulate_outer<S: Simd>(
         let height = row_end - row;
         // SAFETY: tiles partition the rows, so offsets and rows stay inside what the caller promised.
         unsafe {
-            tile_of::<S>(height, k, packed_a.add(offset), 1, height, b, c.add(row * c_stride), c_stride, true);
+            of_height!(height, packed_tile::<S>(k, packed_a.add(offset), b, c.add(row * c_stride), c_stride));
         }
         offset += height * k;
         row = row_end;
+    }
+}
+
+/// Packs columns `first..first + rows` of the left-hand sides as [`accumulate_outer`] wants them.
+///
+/// # Safety
+/// The instruction set of `S` must be available; the slices are checked.
+#[inline(always)]
+pub(super) unsafe fn pack_left<S: Simd>(rows: usize, first: usize, left: &[&[f32]], packed: &mut [f32]) {
+    /// A copy of known length is a few instructions instead of a call.
+    #[inline(always)]
+    fn pack<const HEIGHT: usize>(column: usize, left: &[&[f32]], packed: &mut [f32]) {
+        for (to, from) in packed.chunks_exact_mut(HEIGHT).zip(left) {
+            to.copy_from_slice(&from[column..column + HEIGHT]);
+        }
+    }
+    let tiles = rows.div_ceil(TILE_ROWS);
+    let (mut row, mut rest) = (0, packed);
+    for tile in 0..tiles {
+        let row_end = rows * (tile + 1) / tiles;
+        let (to, behind) = rest.split_at_mut((row_end - row) * left.len());
+        let column = first + row;
+        match row_end - row {
+            6 => pack::<6>(column, left, to),
+            5 => pack::<5>(column, left, to),
+            4 => pack::<4>(column, left, to),
+            3 => pack::<3>(column, left, to),
+            2 => pack::<2>(column, left, to),
+            _ => pack::<1>(column, left, to),
+        }
+        (row, rest) = (row_end, behind);
+    }
+}
+
+/// `sum[16] += sum over pairs of panel[pair][16]`
+///
+/// # Safety
+/// `panel` must span `pairs * 16` floats and `sum` 16; the instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn add_columns<S: Simd>(pairs: usize, panel: *const f32, sum: *mut f32) {
+    // SAFETY: pair < pairs.
+    unsafe {
+        let mut sums = [S::load(sum), S::load(sum.add(LANES))];
+        for pair in 0..pairs {
+            sums[0] = S::add(sums[0], S::load(panel.add(pair * PANEL)));
+            sums[1] = S::add(sums[1], S::load(panel.add(pair * PANEL + LANES)));
+        }
+        S::store(sum, sums[0]);
+        S::store(sum.add(LANES), sums[1]);
     }
 }

@@ -11,7 +11,7 @@ mod simd;
 #[cfg(test)]
 mod tests;
 
-use attention::ScoreBackward;
+use attention::ScoresBackward;
 use cell::CellBackward;
 
 /// Declares the table and fills it for each instruction set.
@@ -65,10 +65,13 @@ kernel_table! {
     to_exponentials = attention::to_exponentials(len: usize, projection: *mut f32) -> bool;
     scores = attention::scores(len: usize, slots: usize, keys: *const f32, query: *const f32, w3: *const f32,
         scores: *mut f32);
-    score_backward = attention::score_backward(len: usize, row: ScoreBackward);
+    scores_backward = attention::scores_backward(len: usize, row: ScoresBackward<'_>);
     summarise = attention::summarise(len: usize, weights: &[f32], memories: &[*const f32], h_hat: *const f32,
         summary: *mut f32, hidden: *mut f32, hidden_copy: *mut f32);
     dot = attention::dot(len: usize, a: *const f32, b: *const f32) -> f32;
+    sum = attention::sum(len: usize, a: *const f32, b: *const f32, to: *mut f32);
+    pack_left = gemm::pack_left(rows: usize, first: usize, left: &[&[f32]], packed: &mut [f32]);
+    add_columns = gemm::add_columns(pairs: usize, panel: *const f32, sum: *mut f32);
     scaled = attention::scaled(len: usize, scale: f32, from: *const f32, to: *mut f32, add: bool);
 }
 

@@ -1,8 +1,8 @@
 //! Every kernel, on every instruction set that this CPU has, against plain code in `f64`.
 
-use super::attention::{EXPONENT_LIMIT, ScoreBackward};
+use super::attention::{EXPONENT_LIMIT, ScoresBackward};
 use super::cell::CellBackward;
-use super::gemm::{PANEL, PackedMatrix, TILE_ROWS};
+use super::gemm::{PANEL, PackedMatrix};
 use super::simd::{LANES, Portable, Simd};
 use super::{Kernels, math};
 
@@ -123,12 +123,10 @@ fn outer_products_agree_with_plain_code() {
         for (rows, k) in [(1, 3), (6, 10), (11, 256), (96, 40)] {
             let a = numbers(k * rows, 4, 1.0);
             let b = numbers(k * PANEL, 5, 1.0);
-            let tiles = rows.div_ceil(TILE_ROWS);
-            let mut packed = Vec::new();
-            for tile in 0..tiles {
-                let columns = rows * tile / tiles..rows * (tile + 1) / tiles;
-                (0..k).for_each(|i| packed.extend_from_slice(&a[i * rows + columns.start..i * rows + columns.end]));
-            }
+            let left: Vec<&[f32]> = a.chunks_exact(rows).collect();
+            let mut packed = vec![0.0; rows * k];
+            // SAFETY: the kernels are those of this CPU.
+            unsafe { (kernels.pack_left)(rows, 0, &left, &mut packed) };
             let mut c = numbers(rows * PANEL, 6, 1.0);
             let right: Vec<f64> = (0..rows * PANEL)
                 .map(|i| {
@@ -139,6 +137,11 @@ fn outer_products_agree_with_plain_code() {
             // SAFETY: extents as the kernel asks.
             unsafe { (kernels.accumulate_outer)(rows, k, packed.as_ptr(), b.as_ptr(), c.as_mut_ptr(), PANEL) };
             close(&c, right, 1e-5);
+            let mut sum = vec![0.25; PANEL];
+            // SAFETY: extents as the kernel asks.
+            unsafe { (kernels.add_columns)(k, b.as_ptr(), sum.as_mut_ptr()) };
+            let column = |i: usize| (0..k).map(|j| f64::from(b[j * PANEL + i])).sum::<f64>();
+            close(&sum, (0..PANEL).map(|i| 0.25 + column(i)), 1e-5);
         }
     }
 }
@@ -181,7 +184,7 @@ fn r1_cell_agrees_with_plain_code_forward_and_backward() {
 
             let (d_h, d_c) = (numbers(hidden, 10, 1.0), numbers(hidden, 11, 1.0));
             let mut d_gates = vec![0.0; 4 * hidden];
-            let (mut d_before, mut copy, mut again) = (vec![0.0; hidden], vec![0.0; 4 * hidden], vec![0.0; hidden]);
+            let (mut d_before, mut again) = (vec![0.0; hidden], vec![0.0; hidden]);
             let row = CellBackward {
                 gates: gates.as_ptr(),
                 cell: c.as_ptr(),
@@ -189,14 +192,12 @@ fn r1_cell_agrees_with_plain_code_forward_and_backward() {
                 d_h_hat: d_h.as_ptr(),
                 d_cell: d_c.as_ptr(),
                 d_gates: d_gates.as_mut_ptr(),
-                d_gates_copy: copy.as_mut_ptr(),
                 d_cell_before: d_before.as_mut_ptr(),
                 h_hat: again.as_mut_ptr(),
             };
             // SAFETY: extents as the kernel asks.
             unsafe { (kernels.cell_backward)(hidden, (0, hidden), row) };
             assert_eq!(again, h_hat, "h_hat is made again bit for bit");
-            assert_eq!(copy, d_gates);
             // Against central differences of the plain code.
             let loss = |pre: &[f32], before: &[f32]| -> f64 {
                 let units = cell(pre, with_input.then_some(&input), before, hidden);
@@ -243,24 +244,27 @@ fn r3_scores_and_their_derivatives_agree_with_plain_code() {
         let right = |slot: usize| (0..len).map(|i| f64::from(w3[i]) * (tanh(slot, i) - 1.0)).sum::<f64>();
         close(&scores, (0..slots).map(right), 1e-5);
 
-        let (slot, d_score) = (3, 0.7);
-        let (mut d_query, mut d_key, mut d_w3) = (vec![1.0; len], vec![f32::NAN; len], vec![0.5; len]);
-        let row = ScoreBackward {
-            key: keys[slot * len..].as_ptr(),
+        let (chosen, d_scores) = ([3, 1], [0.7, -0.4]);
+        let (mut d_query, mut d_w3) = (vec![f32::NAN; len], vec![0.5; len]);
+        let (mut d_new, mut d_old) = (vec![f32::NAN; len], vec![1.0; len]);
+        let row = ScoresBackward {
+            keys: &chosen.map(|slot| keys[slot * len..].as_ptr()),
+            d_scores: &d_scores,
             query: query.as_ptr(),
             w3: w3.as_ptr(),
-            d_score,
             d_query: d_query.as_mut_ptr(),
-            d_key: d_key.as_mut_ptr(),
-            first: true,
+            d_keys: &[d_new.as_mut_ptr(), d_old.as_mut_ptr()],
+            first: &[true, false],
             d_w3: d_w3.as_mut_ptr(),
         };
         // SAFETY: extents as the kernel asks.
-        unsafe { (kernels.score_backward)(len, row) };
-        let d = |i: usize| f64::from(d_score) * f64::from(w3[i]) * (1.0 - tanh(slot, i).powi(2));
-        close(&d_key, (0..len).map(d), 1e-6);
-        close(&d_query, (0..len).map(|i| 1.0 + d(i)), 1e-6);
-        close(&d_w3, (0..len).map(|i| 0.5 + f64::from(d_score) * tanh(slot, i)), 1e-6);
+        unsafe { (kernels.scores_backward)(len, row) };
+        let d = |j: usize, i: usize| f64::from(d_scores[j]) * f64::from(w3[i]) * (1.0 - tanh(chosen[j], i).powi(2));
+        close(&d_new, (0..len).map(|i| d(0, i)), 1e-6);
+        close(&d_old, (0..len).map(|i| 1.0 + d(1, i)), 1e-6);
+        close(&d_query, (0..len).map(|i| d(0, i) + d(1, i)), 1e-6);
+        let d_w = |i: usize| (0..2).map(|j| f64::from(d_scores[j]) * tanh(chosen[j], i)).sum::<f64>();
+        close(&d_w3, (0..len).map(|i| 0.5 + d_w(i)), 1e-6);
     }
 }
 
@@ -272,11 +276,12 @@ fn r7_summaries_dots_and_sums_agree_with_plain_code() {
         let pointers: Vec<*const f32> = memories.iter().map(|m| m.as_ptr()).collect();
         let (weights, h_hat) = ([0.5, 0.3, 0.2], numbers(len, 30, 1.0));
         let (mut summary, mut hidden, mut copy) = (vec![0.0; len], vec![0.0; len], vec![0.0; len]);
-        let mut sum = memories[0].clone();
+        let (mut sum, mut pair) = (memories[0].clone(), vec![0.0; len]);
         // SAFETY: extents as the kernels ask.
         let dot = unsafe {
             let to = [summary.as_mut_ptr(), hidden.as_mut_ptr(), copy.as_mut_ptr()];
             (kernels.summarise)(len, &weights, &pointers, h_hat.as_ptr(), to[0], to[1], to[2]);
+            (kernels.sum)(len, pointers[1], pointers[2], pair.as_mut_ptr());
             (kernels.scaled)(len, 0.25, pointers[1], sum.as_mut_ptr(), true);
             (kernels.dot)(len, pointers[0], pointers[1])
         };
@@ -285,6 +290,7 @@ fn r7_summaries_dots_and_sums_agree_with_plain_code() {
         close(&summary, (0..len).map(s), 1e-6);
         close(&hidden, (0..len).map(|i| s(i) + f64::from(h_hat[i])), 1e-6);
         assert_eq!(hidden, copy);
+        close(&pair, (0..len).map(|i| value(1, i) + value(2, i)), 1e-6);
         close(&sum, (0..len).map(|i| value(0, i) + 0.25 * value(1, i)), 1e-6);
         close(&[dot], [(0..len).map(|i| value(0, i) * value(1, i)).sum()], 1e-5);
     }

@@ -1,0 +1,504 @@
+//! Sparse replay: one sweep over time in reverse (R9-R13).
+//!
+//! What travels is a list of *lanes*. A lane is a row whose adjoint at this step is not exactly zero; with
+//! `hops = one` a row has up to two, one that has not skipped yet and one that has (R12). Rows without a lane
+//! cost nothing (R13). The adjoints of the gates and of the queries are collected in a chunk of (row, step) pairs, from
+//! which the weights' gradients are made before it leaves the cache.
+
+use super::forward::{ScoreView, memory};
+use super::kernels::Kernels;
+use super::kernels::attention::ScoresBackward;
+use super::kernels::cell::CellBackward;
+use super::kernels::gemm::{PANEL, PackedMatrix};
+use super::keys;
+use super::problem::Problem;
+use super::tape::Tape;
+use super::team::{Shared, Worker};
+use super::weight_gradients::{Pair, Products, States, Sums};
+use super::weights::BackwardWeights;
+use crate::retrieval::{Choice, SOFTMAX};
+
+/// The loss's derivative by the outputs, `[batch, time, hidden]`; `None` is all zero.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OutputAdjoints<'a> {
+    pub(crate) hidden: Option<&'a [f32]>,
+    pub(crate) summary: Option<&'a [f32]>,
+}
+
+/// One adjoint that travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lane {
+    row: usize,
+    /// Whether it has come through a memory and may not leave through an attention again (`hops = one` only).
+    skipped: bool,
+}
+
+/// All that the threads of one sweep work on. The promise of `forward::Sequence` holds here too: *rows* phases
+/// touch lanes of the thread's own rows, *columns* phases the thread's part of the columns of all lanes, and a
+/// `sync()` lies between.
+pub(super) struct Sweep<'a> {
+    pub(super) kernels: &'static Kernels,
+    pub(super) problem: &'a Problem,
+    pub(super) weights: &'a BackwardWeights,
+    /// Lanes that a row may have.
+    pub(super) kinds: usize,
+    /// Pairs for which the chunk has room.
+    pub(super) chunk: usize,
+    pub(super) tape: &'a Tape,
+    pub(super) outputs: OutputAdjoints<'a>,
+    pub(super) states: States<'a>,
+    pub(super) sums: Sums<'a>,
+    /// `[batch, padded]`: each row adds up its own, so that threads do not matter.
+    pub(super) d_w3: Shared<'a, f32>,
+    /// `[batch, time, input]`, if it is wanted.
+    pub(super) d_input: Shared<'a, f32>,
+    /// Adjoints of memories and keys, `[batch, slot_room, padded]`, valid where touched.
+    pub(super) d_memory: Shared<'a, f32>,
+    pub(super) d_key: Shared<'a, f32>,
+    pub(super) memory_touched: Shared<'a, bool>,
+    pub(super) key_touched: Shared<'a, bool>,
+    /// `[chunk]`: which queries have an adjoint.
+    pub(super) query_touched: Shared<'a, bool>,
+    /// `[time, batch]`: where the loss has a derivative.
+    pub(super) loss_touched: Shared<'a, bool>,
+    /// `[lanes, padded]`: adjoint of h, then of h_hat.
+    pub(super) d_h: Shared<'a, f32>,
+    pub(super) d_key_lanes: Shared<'a, f32>,
+    /// The chunk: `[chunk, 4 * padded]` and twice `[chunk, padded]`.
+    pub(super) d_gates: Shared<'a, f32>,
+    pub(super) d_query: Shared<'a, f32>,
+    pub(super) h_hat: Shared<'a, f32>,
+    /// `[lanes, padded]`: adjoints that the step after handed down.
+    pub(super) carry_h: Shared<'a, f32>,
+    pub(super) carry_c: [Shared<'a, f32>; 2],
+}
+
+/// A thread's room for one row's choice.
+#[derive(Default)]
+struct Scratch {
+    scores: Vec<f32>,
+    choice: Choice,
+    d_scores: Vec<f32>,
+    d_summary: Vec<f32>,
+    /// Slots whose score has an adjoint, and the adjoint.
+    moved: Vec<(usize, f32)>,
+    memories: Vec<*const f32>,
+    keys: Vec<*const f32>,
+    d_keys: Vec<*mut f32>,
+    first: Vec<bool>,
+}
+
+impl Sweep<'_> {
+    pub(super) fn run(&self, worker: &Worker<'_>) {
+        let problem = self.problem;
+        let attends = problem.rules.attends();
+        let mut scratch = Scratch::default();
+        // Which lane of the step after handed something down to (row, kind).
+        let mut carried_from: Vec<Option<usize>> = vec![None; problem.batch * self.kinds];
+        let mut lanes: Vec<Lane> = Vec::with_capacity(carried_from.len());
+        // Of the two buffers for the cells' adjoints one is read, the other written, by turns.
+        let mut carry_c = self.carry_c;
+        let unit_panels = worker.part(problem.padded / PANEL);
+        let mut products = Products::new(problem, self.states, self.sums, unit_panels);
+        let mut pairs: Vec<Pair> = Vec::with_capacity(self.chunk);
+        self.find_loss(worker);
+        worker.sync();
+        for t in (0..problem.time).rev() {
+            self.find_lanes(t, &carried_from, &mut lanes);
+            if lanes.is_empty() {
+                carried_from.fill(None);
+                continue;
+            }
+            // The step's lanes lie in the chunk behind those of the steps after it.
+            let first = pairs.len();
+            pairs.extend(lanes.iter().enumerate().map(|(i, lane)| Pair { place: first + i, t, row: lane.row }));
+            let own = self.own_lanes(worker, &lanes);
+            for index in own.clone() {
+                self.gather(lanes[index], index, t, carried_from[self.key(lanes[index])]);
+            }
+            if let Some(w1) = &self.weights.w1 {
+                worker.sync();
+                self.multiply_lanes(worker, lanes.len(), (self.d_key_lanes, 0), w1, self.d_h, true);
+                worker.sync();
+            }
+            if attends {
+                for index in own {
+                    self.remind(lanes[index], index, first + index, t, &mut scratch);
+                }
+            }
+            worker.sync();
+            if let Some(w2) = &self.weights.w2 {
+                self.multiply_lanes(worker, lanes.len(), (self.d_query, first), w2, self.d_h, true);
+                worker.sync();
+            }
+            self.cells(worker, first, &lanes, t, &carried_from, carry_c);
+            worker.sync();
+            self.hand_down(worker, first, &lanes, t, &mut carried_from);
+            carry_c.swap(0, 1);
+            if let Some(weight_ih) = &self.weights.weight_ih {
+                self.input_gradient(worker, first, &lanes, t, weight_ih);
+            }
+            if pairs.len() + carried_from.len() > self.chunk {
+                self.add_products(&mut products, &mut pairs);
+            }
+            worker.sync();
+        }
+        self.add_products(&mut products, &mut pairs);
+        if attends {
+            let slots = problem.batch * problem.slot_room;
+            // SAFETY: the last phase that wrote these ended with a sync.
+            unsafe {
+                let d_key = self.d_key.slice(0, slots * problem.padded);
+                products.add_keys(self.key_touched.slice(0, slots), d_key);
+            }
+        }
+    }
+
+    /// columns: the weights' gradients from the pairs of the chunk, which is empty afterwards.
+    fn add_products(&self, products: &mut Products<'_>, pairs: &mut Vec<Pair>) {
+        // SAFETY: see `Sweep`. This thread's columns of the gates' adjoints are its own; the rest was written before
+        // the last sync.
+        unsafe {
+            products.add_gates(pairs, self.d_gates);
+            if self.problem.rules.attends() {
+                pairs.retain(|pair| self.query_touched.get(pair.place));
+                products.add_queries(pairs, self.h_hat, self.d_query);
+            }
+        }
+        pairs.clear();
+    }
+
+    /// The entry of a lane in `carried_from`.
+    fn key(&self, lane: Lane) -> usize {
+        lane.row * self.kinds + usize::from(lane.skipped)
+    }
+
+    /// rows: marks the steps at which the loss has a derivative that is not exactly zero (R13).
+    fn find_loss(&self, worker: &Worker<'_>) {
+        let problem = self.problem;
+        for row in worker.part(problem.batch) {
+            for t in 0..problem.time {
+                let start = (row * problem.time + t) * problem.hidden;
+                let nonzero = |adjoint: Option<&[f32]>| {
+                    adjoint.is_some_and(|adjoint| !is_zero(&adjoint[start..start + problem.hidden]))
+                };
+                let touched = nonzero(self.outputs.hidden) || (problem.rules.attends() && nonzero(self.outputs.summary));
+                // SAFETY: see `Sweep`; rows.
+                unsafe { self.loss_touched.set(problem.tape_row(t, row), touched) };
+            }
+        }
+    }
+
+    /// Every thread finds the same lanes: rows in order, a row's fresh lane before its skipped one.
+    fn find_lanes(&self, t: usize, carried_from: &[Option<usize>], lanes: &mut Vec<Lane>) {
+        lanes.clear();
+        for row in 0..self.problem.batch {
+            let carried = &carried_from[row * self.kinds..][..self.kinds];
+            // SAFETY: see `Sweep`; flags of this step were written before the last sync.
+            let (loss, remembered) = unsafe {
+                let remembered = self.problem.clocks[row].slot_filled_by(t).is_some_and(|slot| {
+                    let slot = self.problem.slot(row, slot);
+                    self.problem.rules.attends()
+                        && (self.memory_touched.get(slot)
+                            || (self.problem.rules.scores_reach_memories() && self.key_touched.get(slot)))
+                });
+                (self.loss_touched.get(self.problem.tape_row(t, row)), remembered)
+            };
+            let one_lane = self.kinds == 1;
+            if loss || carried[0].is_some() || (one_lane && remembered) {
+                lanes.push(Lane { row, skipped: false });
+            }
+            if !one_lane && (remembered || carried[1].is_some()) {
+                lanes.push(Lane { row, skipped: true });
+            }
+        }
+    }
+
+    /// The lanes of this thread's own rows: a run of the list.
+    fn own_lanes(&self, worker: &Worker<'_>, lanes: &[Lane]) -> std::ops::Range<usize> {
+        let own = worker.part(self.problem.batch);
+        lanes.partition_point(|lane| lane.row < own.start)..lanes.partition_point(|lane| lane.row < own.end)
+    }
+
+    /// rows: the adjoint of h(t) from the loss, from the step after, and from the steps that remembered it.
+    fn gather(&self, lane: Lane, index: usize, t: usize, before: Option<usize>) {
+        let (problem, padded) = (self.problem, self.problem.padded);
+        // SAFETY: see `Sweep`; rows.
+        unsafe {
+            let d_h = self.d_h.at(index * padded, padded);
+            let mut started = false;
+            let mut add = |from: *const f32| {
+                if started {
+                    (self.kernels.sum)(padded, d_h, from, d_h);
+                } else {
+                    d_h.copy_from_nonoverlapping(from, padded);
+                    started = true;
+                }
+            };
+            if let Some(before) = before {
+                add(self.carry_h.at(before * padded, padded));
+            }
+            let takes_memories = problem.rules.attends() && (self.kinds == 1 || lane.skipped);
+            let slot = problem.clocks[lane.row].slot_filled_by(t).filter(|_| takes_memories);
+            let slot = slot.map(|slot| problem.slot(lane.row, slot));
+            if let Some(slot) = slot.filter(|slot| self.memory_touched.get(*slot)) {
+                add(self.d_memory.at(slot * padded, padded));
+            }
+            if !started {
+                d_h.write_bytes(0, padded);
+            }
+            if let (Some(outputs), false) = (self.outputs.hidden, lane.skipped) {
+                self.add_output(outputs, lane.row, t, d_h);
+            }
+            if self.weights.w1.is_some() {
+                let to = self.d_key_lanes.slice_mut(index * padded, padded);
+                match slot.filter(|slot| self.key_touched.get(*slot)) {
+                    Some(slot) => to.copy_from_slice(self.d_key.slice(slot * padded, padded)),
+                    None => to.fill(0.0),
+                }
+            }
+        }
+    }
+
+    /// Adds an output's adjoint at one step, `hidden` floats, to `padded` floats.
+    ///
+    /// # Safety
+    /// `to` must span `padded` floats that no other thread uses.
+    unsafe fn add_output(&self, outputs: &[f32], row: usize, t: usize, to: *mut f32) {
+        let hidden = self.problem.hidden;
+        let from = &outputs[(row * self.problem.time + t) * hidden..][..hidden];
+        // SAFETY: the caller's promise; without padding both span whole vectors.
+        unsafe {
+            if hidden == self.problem.padded {
+                (self.kernels.sum)(hidden, to, from.as_ptr(), to);
+            } else {
+                from.iter().enumerate().for_each(|(i, d)| *to.add(i) += d);
+            }
+        }
+    }
+
+    /// rows: the derivative of R3-R7 for one lane. Leaves the adjoint of the query in the chunk.
+    fn remind(&self, lane: Lane, index: usize, place: usize, t: usize, scratch: &mut Scratch) {
+        let (problem, padded) = (self.problem, self.problem.padded);
+        let (row, tape_row) = (lane.row, self.problem.tape_row(t, lane.row));
+        let clock = problem.clocks[row];
+        // SAFETY: see `Sweep`; rows. Slots of this row are this thread's.
+        unsafe {
+            let d_query = self.d_query.slice_mut(place * padded, padded);
+            self.query_touched.set(place, false);
+            if lane.skipped {
+                // R12: gradient that has skipped does not leave through this step's attention.
+                d_query.fill(0.0);
+                return;
+            }
+            scratch.d_summary.resize(padded, 0.0);
+            let d_summary = scratch.d_summary.as_mut_ptr();
+            d_summary.copy_from_nonoverlapping(self.d_h.at(index * padded, padded), padded);
+            if let Some(outputs) = self.outputs.summary {
+                self.add_output(outputs, row, t, d_summary);
+            }
+            self.recall(row, t, scratch);
+            if scratch.choice.normaliser == 0.0 {
+                // R5: nothing was chosen, nothing learns.
+                d_query.fill(0.0);
+                return;
+            }
+            self.d_scores(row, scratch);
+            let Scratch { choice, d_scores, moved, keys, d_keys, first, .. } = scratch;
+            let d_w3 = self.d_w3.slice_mut(row * padded, padded);
+            let view = self.view();
+            let query = view.query(tape_row);
+            let mut fast = query.exponential;
+            moved.clear();
+            keys.clear();
+            d_keys.clear();
+            first.clear();
+            for ((&slot, &weight), &d_score) in choice.slots.iter().zip(&choice.weights).zip(d_scores.iter()) {
+                let memory_place = problem.slot(row, slot as usize);
+                // R13: a score without an adjoint makes no work, neither here nor at its memory's step.
+                if d_score != 0.0 {
+                    fast &= self.tape.key_exponential[memory_place];
+                    moved.push((memory_place, d_score));
+                    keys.push(view.key(memory_place).values.as_ptr());
+                    d_keys.push(self.d_key.at(memory_place * padded, padded));
+                    first.push(!self.key_touched.get(memory_place));
+                    self.key_touched.set(memory_place, true);
+                }
+                // R10, R11: the state behind a carried slot belongs to an earlier call.
+                if weight > 0.0 && problem.rules.mental_updates && clock.filled_at(slot as usize).is_some() {
+                    let add = self.memory_touched.get(memory_place);
+                    self.memory_touched.set(memory_place, true);
+                    let d_memory = self.d_memory.at(memory_place * padded, padded);
+                    (self.kernels.scaled)(padded, weight, d_summary, d_memory, add);
+                }
+            }
+            if fast {
+                d_scores.clear();
+                d_scores.extend(moved.iter().map(|(_, d_score)| *d_score));
+                let (query, w3) = (query.values.as_ptr(), view.w3.as_ptr());
+                let (d_query, d_w3) = (d_query.as_mut_ptr(), d_w3.as_mut_ptr());
+                let row = ScoresBackward { keys, d_scores, query, w3, d_query, d_keys, first, d_w3 };
+                (self.kernels.scores_backward)(padded, row);
+            } else {
+                d_query.fill(0.0);
+                for (&(place, d_score), &first) in moved.iter().zip(first.iter()) {
+                    let d_key = self.d_key.slice_mut(place * padded, padded);
+                    if first {
+                        d_key.fill(0.0);
+                    }
+                    keys::score_backward(view.key(place), query, view.w3, d_score, d_query, d_key, d_w3);
+                }
+            }
+            self.query_touched.set(place, true);
+        }
+    }
+
+    /// rows: adjoints of the scores of a choice (R4, R6) from that of the summary; the threshold's comes last.
+    fn d_scores(&self, row: usize, scratch: &mut Scratch) {
+        let (problem, clock) = (self.problem, self.problem.clocks[row]);
+        let Scratch { choice, d_scores, d_summary, memories, .. } = scratch;
+        let chosen = choice.chosen();
+        memories.clear();
+        let states = Shared::read_only(self.states.hidden);
+        memories.extend(
+            choice.slots[..chosen].iter().map(|slot| memory(problem, states, self.states.carried, row, clock, *slot as usize)),
+        );
+        d_scores.clear();
+        // SAFETY: each memory and the summary's adjoint span `padded` floats; hidden states are only read.
+        d_scores.extend(
+            memories.iter().map(|memory| unsafe { (self.kernels.dot)(problem.padded, d_summary.as_ptr(), *memory) }),
+        );
+        let mean: f32 = d_scores.iter().zip(&choice.weights).map(|(d, w)| d * w).sum();
+        if choice.normaliser == SOFTMAX {
+            d_scores.iter_mut().zip(&choice.weights).for_each(|(d, w)| *d = w * (*d - mean));
+        } else {
+            let mut total = 0.0;
+            for (d, weight) in d_scores.iter_mut().zip(&choice.weights) {
+                // The derivative of relu at 0 is 0.
+                *d = if *weight > 0.0 { (*d - mean) / choice.normaliser } else { 0.0 };
+                total += *d;
+            }
+            d_scores.push(-total);
+        }
+    }
+
+    fn view(&self) -> ScoreView<'_> {
+        let tape = self.tape;
+        ScoreView {
+            problem: self.problem,
+            w3: &tape.weights.w3,
+            keys: Shared::read_only(tape.keys.as_slice()),
+            key_exponential: Shared::read_only(&tape.key_exponential),
+            queries: Shared::read_only(tape.queries.as_slice()),
+            query_exponential: Shared::read_only(&tape.query_exponential),
+        }
+    }
+
+    /// What step `t` of a row was reminded of: from the tape, or scored again where choices are long.
+    fn recall(&self, row: usize, t: usize, scratch: &mut Scratch) {
+        let problem = self.problem;
+        let tape_row = problem.tape_row(t, row);
+        let stored = problem.stored_choices();
+        let choice = &mut scratch.choice;
+        if stored == 0 {
+            self.view().scores(row, t, problem.clocks[row].slots_at(t), &mut scratch.scores);
+            choice.choose(&scratch.scores, problem.k_top());
+            return;
+        }
+        let len = self.tape.choice_lens[tape_row] as usize;
+        choice.slots.clear();
+        choice.slots.extend_from_slice(&self.tape.choice_slots[tape_row * stored..][..len]);
+        choice.weights.clear();
+        choice.weights.extend_from_slice(&self.tape.choice_weights.as_slice()[tape_row * stored..][..len]);
+        choice.normaliser = self.tape.choice_normalisers.as_slice()[tape_row];
+    }
+
+    /// columns: the derivative of the cell (R1) for all lanes.
+    fn cells(
+        &self, worker: &Worker<'_>, first: usize, lanes: &[Lane], t: usize, carried_from: &[Option<usize>],
+        carry_c: [Shared<'_, f32>; 2],
+    ) {
+        let (problem, padded) = (self.problem, self.problem.padded);
+        let panels = worker.part(padded / PANEL);
+        let units = (panels.start * PANEL, panels.end * PANEL);
+        let (gates, cells) = (self.tape.gates.as_slice(), self.tape.cells.as_slice());
+        for (index, lane) in lanes.iter().enumerate() {
+            let tape_row = problem.tape_row(t, lane.row);
+            let before = carried_from[self.key(*lane)];
+            let row = CellBackward {
+                gates: gates[tape_row * 4 * padded..][..4 * padded].as_ptr(),
+                cell: cells[(tape_row + problem.batch) * padded..][..padded].as_ptr(),
+                cell_before: cells[tape_row * padded..][..padded].as_ptr(),
+                d_h_hat: self.d_h.at(index * padded, padded),
+                d_cell: before.map_or(std::ptr::null_mut(), |before| carry_c[0].at(before * padded, padded)),
+                d_gates: self.d_gates.at((first + index) * 4 * padded, 4 * padded),
+                d_cell_before: carry_c[1].at(index * padded, padded),
+                h_hat: self.h_hat.at((first + index) * padded, padded),
+            };
+            // SAFETY: see `Sweep`; columns. The extents were checked, units are whole panels.
+            unsafe { (self.kernels.cell_backward)(padded, units, row) };
+        }
+    }
+
+    /// columns: adjoints of h(t-1) and c(t-1), where the gradient is not cut (R9).
+    fn hand_down(&self, worker: &Worker<'_>, first: usize, lanes: &[Lane], t: usize, carried_from: &mut [Option<usize>]) {
+        carried_from.fill(None);
+        if t == 0 {
+            // What lies before this call is data (R14).
+            return;
+        }
+        let mut any = false;
+        for (index, lane) in lanes.iter().enumerate() {
+            if !self.problem.rules.cut_after(self.problem.clocks[lane.row].step(t - 1)) {
+                carried_from[self.key(*lane)] = Some(index);
+                any = true;
+            }
+        }
+        if any {
+            self.multiply_lanes(worker, lanes.len(), (self.d_gates, first), &self.weights.weight_hh, self.carry_h, false);
+        }
+    }
+
+    /// columns: `to[lanes] (+)= from[first..first + lanes] * weights`.
+    fn multiply_lanes(
+        &self, worker: &Worker<'_>, lanes: usize, (from, first): (Shared<'_, f32>, usize), weights: &PackedMatrix,
+        to: Shared<'_, f32>, add: bool,
+    ) {
+        let (k, width) = (weights.k(), weights.panels() * PANEL);
+        let a = from.at(first * k, lanes * k);
+        let c = to.at(0, lanes * width);
+        for panel in worker.part(weights.panels()) {
+            // SAFETY: see `Sweep`; columns. Both extents were checked by `at`.
+            unsafe {
+                let c = c.add(panel * PANEL);
+                (self.kernels.multiply_panel)(lanes, k, a, k, weights.panel(panel).as_ptr(), c, width, add);
+            }
+        }
+    }
+
+    /// columns: adds the gates' adjoints times W_ih to the input's gradient at step `t`.
+    fn input_gradient(&self, worker: &Worker<'_>, first: usize, lanes: &[Lane], t: usize, weight_ih: &PackedMatrix) {
+        let (problem, k) = (self.problem, weight_ih.k());
+        let a = self.d_gates.at(first * k, lanes.len() * k);
+        let mut products = vec![0.0; lanes.len() * PANEL];
+        for panel in worker.part(weight_ih.panels()) {
+            let columns = panel * PANEL..problem.input.min((panel + 1) * PANEL);
+            // SAFETY: see `Sweep`; columns. `products` has 16 floats for each lane.
+            unsafe {
+                let c = products.as_mut_ptr();
+                (self.kernels.multiply_panel)(lanes.len(), k, a, k, weight_ih.panel(panel).as_ptr(), c, PANEL, false);
+                for (lane, product) in lanes.iter().zip(products.chunks_exact(PANEL)) {
+                    let start = (lane.row * problem.time + t) * problem.input + columns.start;
+                    let to = self.d_input.slice_mut(start, columns.len());
+                    to.iter_mut().zip(product).for_each(|(to, d)| *to += d);
+                }
+            }
+        }
+    }
+}
+
+/// Whether all values are exactly zero, of either sign.
+fn is_zero(values: &[f32]) -> bool {
+    // In blocks: the compiler vectorises a block, and one that is not zero ends the search.
+    values.chunks(32).all(|block| block.iter().fold(0, |bits, d| bits | (d.to_bits() << 1)) == 0)
+}
