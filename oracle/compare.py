@@ -1,0 +1,80 @@
+"""Attentive against PyTorch: full training steps of both, in turn, on this machine; prints a table of ratios.
+
+    python compare.py                     # all cases
+    python compare.py --case copy100 --rounds 5
+
+A step is forward, cross-entropy, backward, clipping of the global norm and Adam, on the same shapes. Rounds of the two
+programs alternate, each takes the best of all its steps, and both have the same number of threads. `plain` is eager
+PyTorch as one writes it, `tuned` the fastest that was found (see `peer.py`).
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from peer import CASES
+
+HERE = Path(__file__).resolve().parent
+WANTED = {"copy100": 10.0, "copy300": 17.0, "lstm100": 2.2, "last784": 6.0, "chars": 2.0}
+STEPS = {"copy100": (40, 8), "copy300": (20, 4), "lstm100": (40, 20), "last784": (10, 4), "chars": (5, 4)}
+
+
+def run(command: list[str]) -> dict:
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def cpu_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", choices=[*CASES, "all"], default="all")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    arguments = parser.parse_args()
+    build = ["cargo", "build", "--release", "--quiet", "-p", "attentive", "--example", "training_step"]
+    subprocess.run(build, check=True, cwd=HERE.parent)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target"))
+    ours = str(target / "release" / "examples" / "training_step")
+
+    figures = []
+    for case in CASES if arguments.case == "all" else [arguments.case]:
+        our_steps, peer_steps = STEPS[case]
+        styles = ["plain"] if CASES[case].sab is None else ["plain", "tuned"]
+        best = {name: float("inf") for name in ["attentive", *styles]}
+        for _ in range(arguments.rounds):
+            result = run([ours, case, "--threads", str(arguments.threads), "--repeats", str(our_steps)])
+            best["attentive"] = min(best["attentive"], result["best"])
+            for style in styles:
+                result = run([sys.executable, str(HERE / "peer.py"), "--case", case, "--style", style,
+                              "--threads", str(arguments.threads), "--repeats", str(peer_steps)])
+                best[style] = min(best[style], result["best"])
+                torch_version = result["torch"]
+        figures.append({"case": case, "milliseconds": best, "wanted": WANTED[case]})
+        print(f"measured {case}", file=sys.stderr)
+
+    print(f"{cpu_name()}, {arguments.threads} threads, PyTorch {torch_version}, best of {arguments.rounds} rounds\n")
+    print("| case | attentive, ms | PyTorch plain, ms | ratio | wanted | PyTorch tuned, ms | ratio |")
+    print("|---|---|---|---|---|---|---|")
+    for figure in figures:
+        best = figure["milliseconds"]
+        ratios = {style: best[style] / best["attentive"] for style in best}
+        tuned = f"{best['tuned']:.0f} | {ratios['tuned']:.1f}" if "tuned" in best else "- | -"
+        print(f"| {figure['case']} | {best['attentive']:.1f} | {best['plain']:.0f} | {ratios['plain']:.1f} | "
+              f"{figure['wanted']:g} | {tuned} |")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"cpu": cpu_name(), "threads": arguments.threads, "torch": torch_version,
+                                              "rounds": arguments.rounds, "figures": figures}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
