@@ -145,13 +145,12 @@ impl Step {
         };
         let out = model.lstm.forward_with(self.input.clone(), None, &self.options)?;
         lap(&mut self.phases[0]);
-        let [batch, steps, hidden] = out.hidden.dims();
-        let answers = self.targets.dims()[0] / batch;
-        let rows = |x: Tensor<3>| {
-            let x = if answers == steps { x } else { x.narrow(1, steps - answers, answers) };
-            x.reshape([batch * answers, hidden])
+        let [batch, steps, _] = out.hidden.dims();
+        let y = if self.targets.dims()[0] == batch * steps {
+            model.readout.read(&out)?.flatten::<2>(0, 1)
+        } else {
+            model.readout.read_last(&out)?
         };
-        let y = model.readout.forward(rows(out.hidden), rows(out.summary))?;
         let loss = log_softmax(y, 1).gather(1, self.targets.clone()).mean().neg();
         lap(&mut self.phases[1]);
         let gradients = loss.backward();

@@ -102,6 +102,8 @@ pub struct SabOutput {
     pub state: SabState,
     /// What each step was reminded of, if [`ForwardOptions::with_reminders`] asked for it and the layer attends.
     pub reminders: Option<Reminders>,
+    #[cfg(feature = "flex")]
+    pub(crate) link: Option<crate::fused::burn::OutputLink>,
 }
 
 /// What [`SabLstm::step`] returns.
@@ -343,7 +345,14 @@ impl SabLstm {
         if !is_finite(out.state.hidden()) {
             return Err(SabError::NonFinite { what: "hidden", place: ": parameters or products are".into() });
         }
-        Ok(SabOutput { hidden: out.hidden, summary: out.summary, state: out.state, reminders: out.reminders })
+        Ok(SabOutput {
+            hidden: out.hidden,
+            summary: out.summary,
+            state: out.state,
+            reminders: out.reminders,
+            #[cfg(feature = "flex")]
+            link: None,
+        })
     }
 
     #[cfg(feature = "flex")]
@@ -389,7 +398,8 @@ impl SabLstm {
         };
         let out = engine::sequence(weights, dense, problem.with_derived_sizes(), carried)?;
         let state = SabState::after(state, &out.hidden, out.last_cell, &steps, k_att)?;
-        Ok(SabOutput { hidden: out.hidden, summary: out.summary, state, reminders: out.reminders })
+        let link = Some(out.link);
+        Ok(SabOutput { hidden: out.hidden, summary: out.summary, state, reminders: out.reminders, link })
     }
 
     #[cfg(not(feature = "flex"))]

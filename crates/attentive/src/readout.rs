@@ -1,7 +1,7 @@
 //! [`SabReadout`]: the output layer of Algorithm 1 (R8).
 
 use crate::error::SabError;
-use crate::lstm::on_flex;
+use crate::lstm::{SabOutput, on_flex};
 use crate::options::Path;
 use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
@@ -53,6 +53,41 @@ impl SabReadoutConfig {
 }
 
 impl SabReadout {
+    /// The output of every step, `[batch, time, output]`.
+    ///
+    /// The same as [`forward`](SabReadout::forward) of `out.hidden` and `out.summary`, but on the fused path the
+    /// gradient goes into the layer's own sweep without passing through tensors of the hidden size.
+    pub fn read(&self, out: &SabOutput) -> crate::Result<Tensor<3>> {
+        let [batch, time, _] = out.hidden.dims();
+        match self.read_linked(out, false)? {
+            Some(y) => Ok(y.reshape([batch as i64, time as i64, -1])),
+            None => self.forward(out.hidden.clone(), out.summary.clone()),
+        }
+    }
+
+    /// The output of the last step, `[batch, output]`: for one answer a sequence. See [`read`](SabReadout::read).
+    pub fn read_last(&self, out: &SabOutput) -> crate::Result<Tensor<2>> {
+        let time = out.hidden.dims()[1];
+        let last = |x: &Tensor<3>| x.clone().narrow(1, time - 1, 1).squeeze_dim::<2>(1);
+        match self.read_linked(out, true)? {
+            Some(y) => Ok(y),
+            None => self.forward(last(&out.hidden), last(&out.summary)),
+        }
+    }
+
+    #[cfg(feature = "flex")]
+    fn read_linked(&self, out: &SabOutput, last_step: bool) -> crate::Result<Option<Tensor<2>>> {
+        let (v1, v2, bias) = self.checked(&out.hidden, &out.summary)?;
+        let link = out.link.as_ref().filter(|link| link.still_holds(&out.hidden, &out.summary));
+        let fused = v1.dtype() == DType::F32 && on_flex(&v1.device());
+        Ok(link.filter(|_| fused).map(|link| link.read(v1, v2, bias, last_step)))
+    }
+
+    #[cfg(not(feature = "flex"))]
+    fn read_linked(&self, _: &SabOutput, _: bool) -> crate::Result<Option<Tensor<2>>> {
+        Ok(None)
+    }
+
     /// `[..., hidden]` twice to `[..., output]`.
     pub fn forward<const D: usize>(&self, hidden: Tensor<D>, summary: Tensor<D>) -> crate::Result<Tensor<D>> {
         self.forward_by(hidden, summary, Path::Auto)
@@ -60,6 +95,28 @@ impl SabReadout {
 
     /// [`forward`](SabReadout::forward) with a forced path.
     pub fn forward_by<const D: usize>(&self, hidden: Tensor<D>, summary: Tensor<D>, path: Path) -> crate::Result<Tensor<D>> {
+        let (v1, v2, bias) = self.checked(&hidden, &summary)?;
+        let [units, output] = v1.dims();
+        let mut shape = hidden.dims();
+        let expected = v1.dtype();
+        let rows: usize = shape[..D - 1].iter().product();
+        let (hidden, summary) = (hidden.reshape([rows, units]), summary.reshape([rows, units]));
+        let fused = expected == DType::F32 && on_flex(&v1.device());
+        let y = match path {
+            Path::Fused if !fused => return Err(SabError::NoFusedPath("the readout is not F32 on Burn's CPU backend".into())),
+            #[cfg(feature = "flex")]
+            Path::Auto | Path::Fused if fused => crate::fused::burn::readout_rows(hidden, summary, v1, v2, bias),
+            _ => hidden.matmul(v1) + summary.matmul(v2) + bias.unsqueeze::<2>(),
+        };
+        shape[D - 1] = output;
+        Ok(y.reshape(shape))
+    }
+
+    /// The parameters' values, if they fit each other and these states.
+    #[allow(clippy::type_complexity)]
+    fn checked<const D: usize>(
+        &self, hidden: &Tensor<D>, summary: &Tensor<D>,
+    ) -> crate::Result<(Tensor<2>, Tensor<2>, Tensor<1>)> {
         let (v1, v2, bias) = (self.v1.val(), self.v2.val(), self.bias.val());
         let [units, output] = v1.dims();
         for (what, got, right) in [("v2", v2.dims().to_vec(), vec![units, output]), ("bias", bias.dims().to_vec(), vec![output])] {
@@ -67,7 +124,7 @@ impl SabReadout {
                 return Err(SabError::Shape { what, got, expected: format!("{right:?}") });
             }
         }
-        let mut shape = hidden.dims();
+        let shape = hidden.dims();
         for (what, got) in [("hidden", hidden.dims()), ("summary", summary.dims())] {
             if got[..D - 1] != shape[..D - 1] || got[D - 1] != units {
                 let expected = format!("the shape of `hidden` with {units} last");
@@ -80,16 +137,6 @@ impl SabReadout {
         if let Some((what, got)) = types.into_iter().find(|(_, got)| *got != expected) {
             return Err(SabError::DType { what, got, expected });
         }
-        let rows: usize = shape[..D - 1].iter().product();
-        let (hidden, summary) = (hidden.reshape([rows, units]), summary.reshape([rows, units]));
-        let fused = expected == DType::F32 && on_flex(&v1.device());
-        let y = match path {
-            Path::Fused if !fused => return Err(SabError::NoFusedPath("the readout is not F32 on Burn's CPU backend".into())),
-            #[cfg(feature = "flex")]
-            Path::Auto | Path::Fused if fused => crate::fused::burn::readout_rows(hidden, summary, v1, v2, bias),
-            _ => hidden.matmul(v1) + summary.matmul(v2) + bias.unsqueeze::<2>(),
-        };
-        shape[D - 1] = output;
-        Ok(y.reshape(shape))
+        Ok((v1, v2, bias))
     }
 }

@@ -57,6 +57,9 @@ pub(crate) fn backward(
     let mut key_touched = vec![false; slots];
     let mut query_touched = vec![false; chunk];
     let mut loss_touched = vec![false; problem.time * batch];
+    let through_readouts = if outputs.readouts.is_empty() { 0 } else { batch * padded };
+    let mut loss = [Buffer::take(through_readouts), Buffer::take(through_readouts)];
+    let [loss_h, loss_s] = &mut loss;
     let mut d_h = Buffer::take(lanes * padded);
     let mut d_key_lanes = Buffer::take(if weights.w1.is_some() { lanes * padded } else { 0 });
     let mut d_gates = Buffer::take(chunk * 4 * padded);
@@ -97,6 +100,7 @@ pub(crate) fn backward(
         key_touched: Shared::new(&mut key_touched),
         query_touched: Shared::new(&mut query_touched),
         loss_touched: Shared::new(&mut loss_touched),
+        loss: [Shared::new(loss_h.as_mut_slice()), Shared::new(loss_s.as_mut_slice())],
         d_h: Shared::new(d_h.as_mut_slice()),
         d_key_lanes: Shared::new(d_key_lanes.as_mut_slice()),
         d_gates: Shared::new(d_gates.as_mut_slice()),

@@ -8,8 +8,8 @@
 use super::backward::{TapeInputs, backward};
 use super::forward::{CallData, ForwardResult, forward};
 use super::problem::{Inputs, Problem};
-use super::readout::Readout;
-use super::sweep::OutputAdjoints;
+use super::readout::{Readout, pack};
+use super::sweep::{OutputAdjoints, ReadoutAdjoint};
 use super::tape::Tape;
 use super::weights::{Parameters, all_finite};
 use crate::error::{Result, SabError};
@@ -19,7 +19,7 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use burn::backend::{Autodiff, Backend, Dispatch, DispatchTensor, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Tensor, TensorData};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -55,6 +55,35 @@ struct Exchanged {
     error: Option<SabError>,
     d_hidden: Option<FlexTensor>,
     d_summary: Option<FlexTensor>,
+    readouts: Vec<LinkedAdjoint>,
+}
+
+/// A readout's derivative on its way to the sweep.
+#[derive(Debug)]
+struct LinkedAdjoint {
+    d_y: FlexTensor,
+    v1: FlexTensor,
+    v2: FlexTensor,
+    last_step: bool,
+}
+
+/// What a readout needs to read a call's outputs directly, so that its derivative reaches the sweep as it is.
+#[derive(Clone, Debug)]
+pub(crate) struct OutputLink {
+    carrier: DispatchTensor,
+    exchange: Arc<Exchange>,
+    /// `[batch, time, hidden]` twice.
+    hidden: FlexTensor,
+    summary: FlexTensor,
+}
+
+/// A readout of a call's outputs.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkedRead {
+    exchange: Arc<Exchange>,
+    hidden: FlexTensor,
+    summary: FlexTensor,
+    last_step: bool,
 }
 
 impl Exchange {
@@ -107,6 +136,11 @@ pub(crate) trait SabBackend: Backend {
     fn sab_readout(
         hidden: FloatTensor<Self>, summary: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>,
         bias: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
+
+    /// The same on the outputs of the sequence that `carrier` stands for.
+    fn sab_linked_readout(
+        carrier: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>, bias: FloatTensor<Self>, read: LinkedRead,
     ) -> FloatTensor<Self>;
 }
 
@@ -202,6 +236,47 @@ impl SabBackend for Flex {
     fn sab_readout(hidden: FlexTensor, summary: FlexTensor, v1: FlexTensor, v2: FlexTensor, bias: FlexTensor) -> FlexTensor {
         run_readout(&[hidden, summary, v1, v2, bias].map(|operand| operand.to_contiguous()))
     }
+
+    fn sab_linked_readout(_: FlexTensor, v1: FlexTensor, v2: FlexTensor, bias: FlexTensor, read: LinkedRead) -> FlexTensor {
+        run_readout(&linked_operands(&read, [v1, v2, bias]))
+    }
+}
+
+/// The rows that a linked readout sees: all steps of all rows, or the last step of each.
+fn linked_operands(read: &LinkedRead, [v1, v2, bias]: [FlexTensor; 3]) -> ReadoutOperands {
+    let [batch, time, hidden] = [0, 1, 2].map(|i| read.hidden.shape()[i]);
+    let rows = |states: &FlexTensor| match read.last_step {
+        true => {
+            let last = floats(states).chunks_exact(time * hidden).flat_map(|row| &row[(time - 1) * hidden..]);
+            tensor(last.copied().collect(), vec![batch, hidden])
+        }
+        false => states.reshape(vec![batch * time, hidden].into()),
+    };
+    [rows(&read.hidden), rows(&read.summary), v1, v2, bias].map(|operand| operand.to_contiguous())
+}
+
+#[derive(Debug)]
+struct LinkedReadoutBackward;
+
+impl Backward<Flex, 4> for LinkedReadoutBackward {
+    type State = (ReadoutOperands, LinkedRead);
+
+    fn backward(self, ops: Ops<Self::State, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let d_y = grads.consume::<Flex>(&ops.node).to_contiguous();
+        let (operands, read) = &ops.state;
+        let result = readout(operands).backward(floats(&operands[0]), floats(&operands[1]), floats(&d_y), [false; 2]);
+        let [carrier_node, v1, v2, bias] = ops.parents;
+        if let Some(parent) = carrier_node {
+            let (v1, v2, last_step) = (operands[2].clone(), operands[3].clone(), read.last_step);
+            read.exchange.lock().readouts.push(LinkedAdjoint { d_y, v1, v2, last_step });
+            grads.register::<Flex>(parent.id, carrier());
+        }
+        for ((parent, gradient), operand) in [v1, v2, bias].into_iter().zip([result.v1, result.v2, result.bias]).zip(&operands[2..]) {
+            if let Some(parent) = parent {
+                grads.register::<Flex>(parent.id, tensor(gradient, operand.shape().to_vec()));
+            }
+        }
+    }
 }
 
 /// Hidden states, summaries, V1, V2 and bias.
@@ -266,16 +341,19 @@ impl Backward<Flex, 7> for SequenceBackward {
         // The carrier's own gradient means nothing; consuming it frees it.
         drop(grads.consume::<Flex>(&ops.node));
         let state = ops.state;
-        let (d_hidden, d_summary) = {
+        let (d_hidden, d_summary, readouts) = {
             let mut exchanged = state.exchange.lock();
-            (exchanged.d_hidden.take(), exchanged.d_summary.take())
+            (exchanged.d_hidden.take(), exchanged.d_summary.take(), std::mem::take(&mut exchanged.readouts))
         };
         let Some(tape) = state.tape.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
         let dense = dense(&state.operands, tape.problem());
-        let outputs =
-            OutputAdjoints { hidden: d_hidden.as_ref().map(floats), summary: d_summary.as_ref().map(floats) };
+        let outputs = OutputAdjoints {
+            hidden: d_hidden.as_ref().map(floats),
+            summary: d_summary.as_ref().map(floats),
+            readouts: readouts.iter().map(readout_adjoint).collect(),
+        };
         let inputs = TapeInputs { dense, hidden: floats(&state.hidden) };
         let result = backward(&tape, &parameters(&state.operands), inputs, outputs, ops.parents[6].is_some());
         let gradients = [
@@ -293,6 +371,16 @@ impl Backward<Flex, 7> for SequenceBackward {
             }
         }
     }
+}
+
+fn readout_adjoint(linked: &LinkedAdjoint) -> ReadoutAdjoint<'_> {
+    let [hidden, output] = [linked.v1.shape()[0], linked.v1.shape()[1]];
+    let transposed = |v: &FlexTensor| {
+        let v = floats(v);
+        pack(output, hidden, |class, unit| v[unit * output + class])
+    };
+    let (v1, v2) = (transposed(&linked.v1), transposed(&linked.v2));
+    ReadoutAdjoint { d_y: floats(&linked.d_y), output, last_step: linked.last_step, v1, v2 }
 }
 
 #[derive(Debug)]
@@ -355,6 +443,47 @@ impl<C: CheckpointStrategy> SabBackend for Autodiff<Flex, C> {
             OpsKind::UnTracked(prepared) => prepared.finish(y),
         }
     }
+
+    fn sab_linked_readout(
+        carrier: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>, bias: FloatTensor<Self>, read: LinkedRead,
+    ) -> FloatTensor<Self> {
+        let parents = [carrier, v1, v2, bias];
+        let nodes: [NodeGuard; 4] = parents.each_ref().map(|parent| parent.node());
+        let [_, v1, v2, bias] = parents.map(|parent| parent.into_primitive());
+        let operands = linked_operands(&read, [v1, v2, bias]);
+        let y = run_readout(&operands);
+        match LinkedReadoutBackward.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prepared) => prepared.finish((operands, read), y),
+            OpsKind::UnTracked(prepared) => prepared.finish(y),
+        }
+    }
+}
+
+impl OutputLink {
+    /// Whether a tensor is one of the outputs as the call made it.
+    fn same(output: &FlexTensor, tensor: &Tensor<3>) -> bool {
+        let primitive = tensor.clone().inner().try_into_primitive::<Flex>();
+        primitive.is_ok_and(|primitive| {
+            Arc::ptr_eq(&primitive.data_arc(), &output.data_arc()) && primitive.layout() == output.layout()
+        })
+    }
+
+    /// Whether these are the outputs as the call made them, not something computed from them since.
+    pub(crate) fn still_holds(&self, hidden: &Tensor<3>, summary: &Tensor<3>) -> bool {
+        Self::same(&self.hidden, hidden) && Self::same(&self.summary, summary)
+    }
+
+    /// The readout of all steps, `[batch * time, output]`, or of the last ones, `[batch, output]`.
+    pub(crate) fn read(&self, v1: Tensor<2>, v2: Tensor<2>, bias: Tensor<1>, last_step: bool) -> Tensor<2> {
+        let (exchange, hidden, summary) = (self.exchange.clone(), self.hidden.clone(), self.summary.clone());
+        Tensor::from_dispatch(Dispatch::sab_linked_readout(
+            self.carrier.clone(),
+            v1.into_dispatch(),
+            v2.into_dispatch(),
+            bias.into_dispatch(),
+            LinkedRead { exchange, hidden, summary, last_step },
+        ))
+    }
 }
 
 /// The readout on Burn tensors of type `f32` on a Flex device, shapes checked by the caller.
@@ -379,6 +508,7 @@ pub(crate) struct FusedOutput {
     /// `[batch, hidden]`, without autodiff.
     pub(crate) last_cell: Tensor<2>,
     pub(crate) reminders: Option<Reminders>,
+    pub(crate) link: OutputLink,
 }
 
 /// Runs the operation on Burn tensors of type `f32` on a Flex device.
@@ -402,12 +532,17 @@ pub(crate) fn sequence(
         input,
         call,
     );
-    let (last_cell, reminders) = {
+    let (last_cell, reminders, link) = {
         let mut exchanged = exchange.lock();
         if let Some(error) = exchanged.error.take() {
             return Err(error);
         }
-        (std::mem::take(&mut exchanged.last_cell), exchanged.reminders.take())
+        let outputs = (exchanged.hidden.clone(), exchanged.summary.clone());
+        let (Some(hidden), Some(summary)) = outputs else {
+            return Err(SabError::NoFusedPath("the operation returned nothing".into()));
+        };
+        let link = OutputLink { carrier: carrier.clone(), exchange: exchange.clone(), hidden, summary };
+        (std::mem::take(&mut exchanged.last_cell), exchanged.reminders.take(), link)
     };
     let hidden_states = Dispatch::sab_output(carrier.clone(), exchange.clone(), Output::Hidden);
     let summary = Dispatch::sab_output(carrier, exchange, Output::Summary);
@@ -416,6 +551,7 @@ pub(crate) fn sequence(
         summary: Tensor::from_dispatch(summary),
         last_cell: Tensor::from_primitive::<Flex>(tensor(last_cell, vec![batch, hidden])),
         reminders,
+        link,
     })
 }
 

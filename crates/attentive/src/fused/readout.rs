@@ -36,7 +36,7 @@ pub(crate) struct ReadoutGradients {
 }
 
 /// `[k, n]` packed, `element(k, n)`.
-fn pack(k: usize, n: usize, element: impl Fn(usize, usize) -> f32) -> PackedMatrix {
+pub(super) fn pack(k: usize, n: usize, element: impl Fn(usize, usize) -> f32) -> PackedMatrix {
     let mut packed = PackedMatrix::new(k, n);
     for (panel, slice) in packed.panels_mut().enumerate() {
         for (k, row) in slice.chunks_exact_mut(PANEL).enumerate() {

@@ -18,11 +18,39 @@ use super::weight_gradients::{Pair, Products, States, Sums};
 use super::weights::BackwardWeights;
 use crate::retrieval::{Choice, SOFTMAX};
 
-/// The loss's derivative by the outputs, `[batch, time, hidden]`; `None` is all zero.
-#[derive(Clone, Copy, Debug, Default)]
+/// The loss's derivative by the outputs: given, `[batch, time, hidden]` with `None` for all zero, and through readouts.
+#[derive(Debug, Default)]
 pub(crate) struct OutputAdjoints<'a> {
     pub(crate) hidden: Option<&'a [f32]>,
     pub(crate) summary: Option<&'a [f32]>,
+    pub(crate) readouts: Vec<ReadoutAdjoint<'a>>,
+}
+
+/// The derivative by a readout's output, whose derivative by h and s is made step by step as the sweep goes:
+/// `dh = V1^T dy`, `ds = V2^T dy` (R8). Nothing of size `[batch, time, hidden]` is written.
+#[derive(Debug)]
+pub(crate) struct ReadoutAdjoint<'a> {
+    /// `[batch, time, output]`, or `[batch, output]` if `last_step`.
+    pub(crate) d_y: &'a [f32],
+    pub(crate) output: usize,
+    pub(crate) last_step: bool,
+    /// Transposes, `[output, hidden]`.
+    pub(crate) v1: PackedMatrix,
+    pub(crate) v2: PackedMatrix,
+}
+
+impl ReadoutAdjoint<'_> {
+    /// Where the rows of step `t` start and how far apart they lie, if this readout sees the step.
+    fn step(&self, problem: &Problem, t: usize) -> Option<(usize, usize)> {
+        match self.last_step {
+            true => (t + 1 == problem.time).then_some((0, self.output)),
+            false => Some((t * self.output, problem.time * self.output)),
+        }
+    }
+
+    fn is_zero(&self, problem: &Problem, row: usize, t: usize) -> bool {
+        self.step(problem, t).is_none_or(|(start, stride)| is_zero(&self.d_y[start + row * stride..][..self.output]))
+    }
 }
 
 /// One adjoint that travels.
@@ -61,6 +89,8 @@ pub(super) struct Sweep<'a> {
     pub(super) query_touched: Shared<'a, bool>,
     /// `[time, batch]`: where the loss has a derivative.
     pub(super) loss_touched: Shared<'a, bool>,
+    /// `[batch, padded]` twice: adjoints of h and s of this step through the readouts; empty if there are none.
+    pub(super) loss: [Shared<'a, f32>; 2],
     /// `[lanes, padded]`: adjoint of h, then of h_hat.
     pub(super) d_h: Shared<'a, f32>,
     pub(super) d_key_lanes: Shared<'a, f32>,
@@ -113,6 +143,7 @@ impl Sweep<'_> {
             let first = pairs.len();
             pairs.extend(lanes.iter().enumerate().map(|(i, lane)| Pair { place: first + i, t, row: lane.row }));
             let own = self.own_lanes(worker, &lanes);
+            self.read_back(worker, t);
             for index in own.clone() {
                 self.gather(lanes[index], index, t, carried_from[self.key(lanes[index])]);
             }
@@ -182,9 +213,41 @@ impl Sweep<'_> {
                 let nonzero = |adjoint: Option<&[f32]>| {
                     adjoint.is_some_and(|adjoint| !is_zero(&adjoint[start..start + problem.hidden]))
                 };
-                let touched = nonzero(self.outputs.hidden) || (problem.rules.attends() && nonzero(self.outputs.summary));
+                let touched = nonzero(self.outputs.hidden)
+                    || (problem.rules.attends() && nonzero(self.outputs.summary))
+                    || self.outputs.readouts.iter().any(|readout| !readout.is_zero(problem, row, t));
                 // SAFETY: see `Sweep`; rows.
                 unsafe { self.loss_touched.set(problem.tape_row(t, row), touched) };
+            }
+        }
+    }
+
+    /// rows: adjoints of h and s through the readouts (R8).
+    fn read_back(&self, worker: &Worker<'_>, t: usize) {
+        let (problem, padded) = (self.problem, self.problem.padded);
+        let own = worker.part(problem.batch);
+        for (number, readout) in self.outputs.readouts.iter().enumerate() {
+            let add = number > 0;
+            let Some((start, stride)) = readout.step(problem, t).filter(|_| !own.is_empty()) else {
+                if !add {
+                    for loss in self.loss {
+                        // SAFETY: see `Sweep`; rows.
+                        unsafe { loss.slice_mut(own.start * padded, own.len() * padded).fill(0.0) };
+                    }
+                }
+                continue;
+            };
+            let first = start + own.start * stride;
+            let d_y = &readout.d_y[first..first + (own.len() - 1) * stride + readout.output];
+            for (loss, v) in self.loss.into_iter().zip([&readout.v1, &readout.v2]) {
+                let c = loss.at(own.start * padded, own.len() * padded);
+                for panel in 0..v.panels() {
+                    // SAFETY: see `Sweep`; rows. `d_y` spans own.len() rows at `stride`, as just checked.
+                    unsafe {
+                        let (b, c) = (v.panel(panel).as_ptr(), c.add(panel * PANEL));
+                        (self.kernels.multiply_panel)(own.len(), v.k(), d_y.as_ptr(), stride, b, c, padded, add);
+                    }
+                }
             }
         }
     }
@@ -247,8 +310,8 @@ impl Sweep<'_> {
             if !started {
                 d_h.write_bytes(0, padded);
             }
-            if let (Some(outputs), false) = (self.outputs.hidden, lane.skipped) {
-                self.add_output(outputs, lane.row, t, d_h);
+            if !lane.skipped {
+                self.add_output(self.outputs.hidden, self.loss[0], lane.row, t, d_h);
             }
             if self.weights.w1.is_some() {
                 let to = self.d_key_lanes.slice_mut(index * padded, padded);
@@ -260,19 +323,26 @@ impl Sweep<'_> {
         }
     }
 
-    /// Adds an output's adjoint at one step, `hidden` floats, to `padded` floats.
+    /// rows: adds an output's adjoint at one step, given and through readouts, to `padded` floats.
     ///
     /// # Safety
-    /// `to` must span `padded` floats that no other thread uses.
-    unsafe fn add_output(&self, outputs: &[f32], row: usize, t: usize, to: *mut f32) {
-        let hidden = self.problem.hidden;
-        let from = &outputs[(row * self.problem.time + t) * hidden..][..hidden];
+    /// `to` must span `padded` floats that no other thread uses, and the row must be this thread's.
+    unsafe fn add_output(
+        &self, given: Option<&[f32]>, through_readouts: Shared<'_, f32>, row: usize, t: usize, to: *mut f32,
+    ) {
+        let (hidden, padded) = (self.problem.hidden, self.problem.padded);
         // SAFETY: the caller's promise; without padding both span whole vectors.
         unsafe {
-            if hidden == self.problem.padded {
-                (self.kernels.sum)(hidden, to, from.as_ptr(), to);
-            } else {
-                from.iter().enumerate().for_each(|(i, d)| *to.add(i) += d);
+            if let Some(given) = given {
+                let from = &given[(row * self.problem.time + t) * hidden..][..hidden];
+                if hidden == padded {
+                    (self.kernels.sum)(hidden, to, from.as_ptr(), to);
+                } else {
+                    from.iter().enumerate().for_each(|(i, d)| *to.add(i) += d);
+                }
+            }
+            if !self.outputs.readouts.is_empty() {
+                (self.kernels.sum)(padded, to, through_readouts.at(row * padded, padded), to);
             }
         }
     }
@@ -294,9 +364,7 @@ impl Sweep<'_> {
             scratch.d_summary.resize(padded, 0.0);
             let d_summary = scratch.d_summary.as_mut_ptr();
             d_summary.copy_from_nonoverlapping(self.d_h.at(index * padded, padded), padded);
-            if let Some(outputs) = self.outputs.summary {
-                self.add_output(outputs, row, t, d_summary);
-            }
+            self.add_output(self.outputs.summary, self.loss[1], row, t, d_summary);
             self.recall(row, t, scratch);
             if scratch.choice.normaliser == 0.0 {
                 // R5: nothing was chosen, nothing learns.
