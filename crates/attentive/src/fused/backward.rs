@@ -41,7 +41,8 @@ pub(crate) fn backward(
     let slots = if problem.rules.attends() { batch * problem.slot_room } else { 0 };
     let kinds = if problem.rules.hops == Hops::One { 2 } else { 1 };
     let lanes = batch * kinds;
-    let chunk = lanes.max(PAIRS);
+    let chunk_steps = (PAIRS / lanes).max(1);
+    let chunk = chunk_steps * lanes;
 
     let mut weight_hh = vec![0.0; hidden * 4 * padded];
     let mut weight_ih = vec![0.0; problem.input * 4 * padded];
@@ -56,6 +57,7 @@ pub(crate) fn backward(
     let mut memory_touched = vec![false; slots];
     let mut key_touched = vec![false; slots];
     let mut query_touched = vec![false; chunk];
+    let mut chunk_rows = vec![None; chunk];
     let mut loss_touched = vec![false; problem.time * batch];
     let through_readouts = if outputs.readouts.is_empty() { 0 } else { batch * padded };
     let mut loss = [Buffer::take(through_readouts), Buffer::take(through_readouts)];
@@ -75,7 +77,7 @@ pub(crate) fn backward(
         problem,
         weights: &weights,
         kinds,
-        chunk,
+        chunk_steps,
         tape,
         outputs,
         states: States {
@@ -99,6 +101,7 @@ pub(crate) fn backward(
         memory_touched: Shared::new(&mut memory_touched),
         key_touched: Shared::new(&mut key_touched),
         query_touched: Shared::new(&mut query_touched),
+        chunk_rows: Shared::new(&mut chunk_rows),
         loss_touched: Shared::new(&mut loss_touched),
         loss: [Shared::new(loss_h.as_mut_slice()), Shared::new(loss_s.as_mut_slice())],
         d_h: Shared::new(d_h.as_mut_slice()),
@@ -109,7 +112,7 @@ pub(crate) fn backward(
         carry_h: Shared::new(carry_h.as_mut_slice()),
         carry_c: [Shared::new(carry_c0.as_mut_slice()), Shared::new(carry_c1.as_mut_slice())],
     };
-    team::run(threads, |index| sweep.run(&Worker::new(index, &barrier)));
+    team::run(threads, |index| sweep.run(&Worker::new(batch, index, problem.together(), &barrier)));
 
     if matches!(problem.inputs, Inputs::Tokens(_)) {
         // Every pair has exactly one token.

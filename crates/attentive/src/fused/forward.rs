@@ -1,7 +1,7 @@
 //! Algorithm 1 over a whole sequence, each thread with its rows or columns.
 
 use super::kernels::Kernels;
-use super::kernels::gemm::{PANEL, PackedMatrix};
+use super::kernels::gemm::{PANEL, PackedMatrix, rows_at_a_time};
 use super::keys::{self, Projection};
 use super::pool::Buffer;
 use super::problem::{Inputs, Problem};
@@ -124,7 +124,7 @@ pub(crate) fn forward(problem: Problem, parameters: &Parameters<'_>, data: CallD
         entries: Shared::new(&mut reminders.entries),
     });
     team::run(threads, |index| {
-        let worker = Worker::new(index, &barrier);
+        let worker = Worker::new(batch, index, problem.together(), &barrier);
         sequence.run(&worker, &unpadded, reported.as_ref());
     });
 
@@ -149,9 +149,9 @@ struct SharedReminders<'a> {
 
 /// All that the threads of one forward pass work on.
 ///
-/// SAFETY of every access below: in the phases marked *rows* a thread touches only its part of the rows, in the
-/// phases marked *columns* only its part of the columns (of all rows); `sync()` lies between a phase that writes and
-/// one in which another thread reads.
+/// SAFETY of every access below: in the phases marked *rows* a thread touches only its own rows, in the phases marked
+/// *columns* only its part of the columns (of all its rows, which it may share); `sync()` lies between a phase that
+/// writes and one in which another thread reads.
 pub(super) struct Sequence<'a> {
     kernels: &'static Kernels,
     problem: &'a Problem,
@@ -198,16 +198,16 @@ impl Sequence<'_> {
             worker.sync();
             if problem.rules.attends() {
                 // columns: W2 h_hat of all rows
-                let (batch, padded, w2) = (problem.batch, problem.padded, &self.weights.w2);
-                let from = self.h_hat.at(0, batch * padded);
-                let to = self.queries.at(problem.tape_row(t, 0) * padded, batch * padded);
-                self.multiply(worker.part(w2.panels()), batch, from, padded, w2, to);
+                let (rows, padded, w2) = (&worker.rows, problem.padded, &self.weights.w2);
+                let from = self.h_hat.at(rows.start * padded, rows.len() * padded);
+                let to = self.queries.at(problem.tape_row(t, rows.start) * padded, rows.len() * padded);
+                self.multiply(worker.part(w2.panels()), rows.len(), from, padded, w2, to);
                 worker.sync();
-                for row in worker.part(batch) {
+                for row in worker.own_rows() {
                     self.remind(row, t, &mut scratch, unpadded, reminders);
                 }
             } else {
-                for row in worker.part(problem.batch) {
+                for row in worker.own_rows() {
                     self.without_attention(row, t, unpadded);
                 }
             }
@@ -223,7 +223,7 @@ impl Sequence<'_> {
     fn start(&self, worker: &Worker<'_>) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let width = problem.recurrent_width();
-        for row in worker.part(problem.batch) {
+        for row in worker.own_rows() {
             // SAFETY: see `Sequence`; rows.
             let recurrent = unsafe { self.recurrent.slice_mut(row * width, width) };
             recurrent[..padded].copy_from_slice(&self.initial_hidden[row * padded..(row + 1) * padded]);
@@ -246,7 +246,7 @@ impl Sequence<'_> {
         let problem = self.problem;
         if t < problem.time && matches!(problem.inputs, Inputs::Dense) {
             let (width, input) = (problem.recurrent_width(), problem.input);
-            for row in worker.part(problem.batch) {
+            for row in worker.own_rows() {
                 // SAFETY: see `Sequence`; rows.
                 let recurrent = unsafe { self.recurrent.slice_mut(row * width, width) };
                 let x = &self.dense[(row * problem.time + t) * input..][..input];
@@ -259,17 +259,17 @@ impl Sequence<'_> {
     /// columns: gates, cell and h_hat of all rows (R1).
     fn cell(&self, worker: &Worker<'_>, t: usize) {
         let (problem, padded) = (self.problem, self.problem.padded);
-        let (rows, width) = (problem.batch, problem.recurrent_width());
+        let (first, rows, width) = (worker.rows.start, worker.rows.len(), problem.recurrent_width());
         let unit_panels = worker.part(padded / PANEL);
         let units = (unit_panels.start * PANEL, unit_panels.end * PANEL);
-        let recurrent = self.recurrent.at(0, rows * width);
-        let gates = self.gates.at(problem.tape_row(t, 0) * 4 * padded, rows * 4 * padded);
+        let recurrent = self.recurrent.at(first * width, rows * width);
+        let gates = self.gates.at(problem.tape_row(t, first) * 4 * padded, rows * 4 * padded);
         for gate in 0..4 {
-            let first = gate * padded / PANEL;
-            let panels = first + unit_panels.start..first + unit_panels.end;
+            let of_gate = gate * padded / PANEL;
+            let panels = of_gate + unit_panels.start..of_gate + unit_panels.end;
             self.multiply(panels, rows, recurrent, width, &self.weights.gates, gates);
         }
-        for row in 0..rows {
+        for row in worker.rows.clone() {
             let tape_row = problem.tape_row(t, row);
             // Untracked, the tape has one step, and the new cell replaces the old one.
             let cell_row = if problem.tracked { tape_row + problem.batch } else { tape_row };
@@ -298,12 +298,16 @@ impl Sequence<'_> {
     /// `c[rows][padded] = a[rows][k] * b` for some panels of `b`.
     fn multiply(&self, panels: Range<usize>, rows: usize, a: *const f32, a_stride: usize, b: &PackedMatrix, c: *mut f32) {
         let c_stride = b.panels() * PANEL;
-        for panel in panels {
-            // SAFETY: the callers took `a` for rows * a_stride >= rows * k floats and `c` for rows * c_stride; see
-            // `Sequence` for who else may touch them.
-            unsafe {
-                let c = c.add(panel * PANEL);
-                (self.kernels.multiply_panel)(rows, b.k(), a, a_stride, b.panel(panel).as_ptr(), c, c_stride, false);
+        let block = rows_at_a_time(rows, b.k());
+        for first in (0..rows).step_by(block) {
+            let rows = block.min(rows - first);
+            for panel in panels.clone() {
+                // SAFETY: the callers took `a` for rows * a_stride >= rows * k floats and `c` for rows * c_stride; see
+                // `Sequence` for who else may touch them.
+                unsafe {
+                    let (a, c) = (a.add(first * a_stride), c.add(first * c_stride + panel * PANEL));
+                    (self.kernels.multiply_panel)(rows, b.k(), a, a_stride, b.panel(panel).as_ptr(), c, c_stride, false);
+                }
             }
         }
     }
@@ -404,16 +408,17 @@ impl Sequence<'_> {
     fn store(&self, worker: &Worker<'_>, t: usize) {
         let (problem, padded) = (self.problem, self.problem.padded);
         // The last step's memory can only be used by a later call, which computes its key itself.
-        if t + 1 == problem.time || !problem.clocks.iter().any(|clock| clock.slot_filled_by(t).is_some()) {
+        let clocks = &problem.clocks[worker.rows.clone()];
+        if t + 1 == problem.time || !clocks.iter().any(|clock| clock.slot_filled_by(t).is_some()) {
             return;
         }
         // columns: W1 h of all rows; rows that store nothing are rare (only after a reset of single rows)
-        let (width, rows, w1) = (problem.recurrent_width(), problem.batch, &self.weights.w1);
-        let from = self.recurrent.at(0, rows * width);
-        let to = self.projected.at(0, rows * padded);
+        let (width, rows, w1) = (problem.recurrent_width(), worker.rows.len(), &self.weights.w1);
+        let from = self.recurrent.at(worker.rows.start * width, rows * width);
+        let to = self.projected.at(worker.rows.start * padded, rows * padded);
         self.multiply(worker.part(w1.panels()), rows, from, width, w1, to);
         worker.sync();
-        for row in worker.part(problem.batch) {
+        for row in worker.own_rows() {
             if let Some(slot) = problem.clocks[row].slot_filled_by(t) {
                 // SAFETY: see `Sequence`; rows.
                 unsafe {

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use super::kernels::Kernels;
 use super::kernels::gemm::PANEL;
 
+/// From this many units on the weights do not fit a second-level cache, and the threads split columns instead of rows.
+const TOGETHER_FROM_UNITS: usize = 320;
+
 /// Choices of at most this many memories are stored; longer ones are scored again in the backward pass, so that
 /// memory stays O(time * hidden).
 const STORED_CHOICES: usize = 64;
@@ -54,13 +57,18 @@ impl Problem {
         self
     }
 
-    /// Threads that have something to do. They split the columns of every product, so that each reads its part of the
-    /// weights only, and the rows of everything else.
+    /// Whether all threads work on all rows, or each on rows of its own (see [`super::team::Worker`]).
+    pub(super) fn together(&self) -> bool {
+        self.hidden >= TOGETHER_FROM_UNITS
+    }
+
+    /// Threads that have something to do.
     pub(super) fn workers(&self) -> usize {
-        // Multiplications of one step. Below this a step is over before the threads have met.
-        const WORTH_A_THREAD: usize = 1 << 17;
-        let step = self.batch * self.padded * 4 * self.padded;
-        self.threads.clamp(1, (self.padded / PANEL).min(step / WORTH_A_THREAD).max(1))
+        // Multiplications of the whole call. Below this it is over before the threads have started.
+        const WORTH_A_THREAD: usize = 1 << 21;
+        let work = self.batch * self.time * 4 * self.padded * self.padded;
+        let pieces = if self.together() { self.padded / PANEL } else { self.batch };
+        self.threads.clamp(1, pieces.min(work / WORTH_A_THREAD).max(1))
     }
 
     /// Width of the recurrent product's left side: `[h, x, 1]` for dense inputs, `[h]` for tokens.

@@ -2,8 +2,8 @@
 //!
 //! What travels is a list of *lanes*. A lane is a row whose adjoint at this step is not exactly zero; with
 //! `hops = one` a row has up to two, one that has not skipped yet and one that has (R12). Rows without a lane
-//! cost nothing (R13). The adjoints of the gates and of the queries are collected in a chunk of (row, step) pairs, from
-//! which the weights' gradients are made before it leaves the cache.
+//! cost nothing (R13). The adjoints of the gates and of the queries are collected in a chunk of a few steps, from which
+//! the weights' gradients are made before it leaves the cache.
 
 use super::forward::{ScoreView, memory};
 use super::kernels::Kernels;
@@ -62,16 +62,19 @@ struct Lane {
 }
 
 /// All that the threads of one sweep work on. The promise of `forward::Sequence` holds here too: *rows* phases
-/// touch lanes of the thread's own rows, *columns* phases the thread's part of the columns of all lanes, and a
-/// `sync()` lies between.
+/// touch lanes of the thread's own rows, *columns* phases the thread's part of the columns of all lanes of its rows, and
+/// a `sync()` lies between. A full chunk is shared by all threads between two `sync_all()`.
+///
+/// Lanes of a thread's rows lie from `rows.start * kinds` on in the lane buffers, and in the same place of a step's part
+/// of the chunk.
 pub(super) struct Sweep<'a> {
     pub(super) kernels: &'static Kernels,
     pub(super) problem: &'a Problem,
     pub(super) weights: &'a BackwardWeights,
     /// Lanes that a row may have.
     pub(super) kinds: usize,
-    /// Pairs for which the chunk has room.
-    pub(super) chunk: usize,
+    /// Steps for which the chunk has room.
+    pub(super) chunk_steps: usize,
     pub(super) tape: &'a Tape,
     pub(super) outputs: OutputAdjoints<'a>,
     pub(super) states: States<'a>,
@@ -85,7 +88,8 @@ pub(super) struct Sweep<'a> {
     pub(super) d_key: Shared<'a, f32>,
     pub(super) memory_touched: Shared<'a, bool>,
     pub(super) key_touched: Shared<'a, bool>,
-    /// `[chunk]`: which queries have an adjoint.
+    /// `[chunk]`: whose the pair is, if there is one; which queries have an adjoint.
+    pub(super) chunk_rows: Shared<'a, Option<u32>>,
     pub(super) query_touched: Shared<'a, bool>,
     /// `[time, batch]`: where the loss has a derivative.
     pub(super) loss_touched: Shared<'a, bool>,
@@ -121,63 +125,38 @@ struct Scratch {
 impl Sweep<'_> {
     pub(super) fn run(&self, worker: &Worker<'_>) {
         let problem = self.problem;
-        let attends = problem.rules.attends();
         let mut scratch = Scratch::default();
         // Which lane of the step after handed something down to (row, kind).
-        let mut carried_from: Vec<Option<usize>> = vec![None; problem.batch * self.kinds];
+        let mut carried_from: Vec<Option<usize>> = vec![None; worker.rows.len() * self.kinds];
         let mut lanes: Vec<Lane> = Vec::with_capacity(carried_from.len());
         // Of the two buffers for the cells' adjoints one is read, the other written, by turns.
         let mut carry_c = self.carry_c;
-        let unit_panels = worker.part(problem.padded / PANEL);
+        let unit_panels = worker.part_of_all(problem.padded / PANEL);
         let mut products = Products::new(problem, self.states, self.sums, unit_panels);
-        let mut pairs: Vec<Pair> = Vec::with_capacity(self.chunk);
         self.find_loss(worker);
         worker.sync();
-        for t in (0..problem.time).rev() {
-            self.find_lanes(t, &carried_from, &mut lanes);
-            if lanes.is_empty() {
-                carried_from.fill(None);
-                continue;
-            }
-            // The step's lanes lie in the chunk behind those of the steps after it.
-            let first = pairs.len();
-            pairs.extend(lanes.iter().enumerate().map(|(i, lane)| Pair { place: first + i, t, row: lane.row }));
-            let own = self.own_lanes(worker, &lanes);
-            self.read_back(worker, t);
-            for index in own.clone() {
-                self.gather(lanes[index], index, t, carried_from[self.key(lanes[index])]);
-            }
-            if let Some(w1) = &self.weights.w1 {
-                worker.sync();
-                self.multiply_lanes(worker, lanes.len(), (self.d_key_lanes, 0), w1, self.d_h, true);
-                worker.sync();
-            }
-            if attends {
-                for index in own {
-                    self.remind(lanes[index], index, first + index, t, &mut scratch);
+        let mut after_chunk = problem.time;
+        while after_chunk > 0 {
+            let first_step = after_chunk.saturating_sub(self.chunk_steps);
+            for t in (first_step..after_chunk).rev() {
+                self.find_lanes(worker, t, &carried_from, &mut lanes);
+                let place = (after_chunk - 1 - t) * problem.batch * self.kinds;
+                self.note_pairs(worker, place, &lanes);
+                if lanes.is_empty() {
+                    carried_from.fill(None);
+                } else {
+                    self.step(worker, t, place, &lanes, &mut carried_from, carry_c, &mut scratch);
+                    carry_c.swap(0, 1);
                 }
             }
-            worker.sync();
-            if let Some(w2) = &self.weights.w2 {
-                self.multiply_lanes(worker, lanes.len(), (self.d_query, first), w2, self.d_h, true);
-                worker.sync();
-            }
-            self.cells(worker, first, &lanes, t, &carried_from, carry_c);
-            worker.sync();
-            self.hand_down(worker, first, &lanes, t, &mut carried_from);
-            carry_c.swap(0, 1);
-            if let Some(weight_ih) = &self.weights.weight_ih {
-                self.input_gradient(worker, first, &lanes, t, weight_ih);
-            }
-            if pairs.len() + carried_from.len() > self.chunk {
-                self.add_products(&mut products, &mut pairs);
-            }
-            worker.sync();
+            worker.sync_all();
+            self.add_products(&mut products, first_step, after_chunk);
+            worker.sync_all();
+            after_chunk = first_step;
         }
-        self.add_products(&mut products, &mut pairs);
-        if attends {
+        if problem.rules.attends() {
             let slots = problem.batch * problem.slot_room;
-            // SAFETY: the last phase that wrote these ended with a sync.
+            // SAFETY: the last phase that wrote these ended with a sync of all.
             unsafe {
                 let d_key = self.d_key.slice(0, slots * problem.padded);
                 products.add_keys(self.key_touched.slice(0, slots), d_key);
@@ -185,29 +164,81 @@ impl Sweep<'_> {
         }
     }
 
-    /// columns: the weights' gradients from the pairs of the chunk, which is empty afterwards.
-    fn add_products(&self, products: &mut Products<'_>, pairs: &mut Vec<Pair>) {
-        // SAFETY: see `Sweep`. This thread's columns of the gates' adjoints are its own; the rest was written before
-        // the last sync.
-        unsafe {
-            products.add_gates(pairs, self.d_gates);
-            if self.problem.rules.attends() {
-                pairs.retain(|pair| self.query_touched.get(pair.place));
-                products.add_queries(pairs, self.h_hat, self.d_query);
+    /// One step of one thread's rows; `place` is where the step's part of the chunk begins.
+    #[allow(clippy::too_many_arguments)]
+    fn step(
+        &self, worker: &Worker<'_>, t: usize, place: usize, lanes: &[Lane], carried_from: &mut [Option<usize>],
+        carry_c: [Shared<'_, f32>; 2], scratch: &mut Scratch,
+    ) {
+        let first = worker.rows.start * self.kinds;
+        let own = self.own_lanes(worker, lanes);
+        self.read_back(worker, t);
+        for index in own.clone() {
+            let before = carried_from[self.key(worker, lanes[index])];
+            self.gather(lanes[index], first + index, t, before.map(|before| first + before));
+        }
+        if let Some(w1) = &self.weights.w1 {
+            worker.sync();
+            self.multiply_lanes(worker, lanes.len(), (self.d_key_lanes, first), w1, (self.d_h, first), true);
+            worker.sync();
+        }
+        if self.problem.rules.attends() {
+            for index in own {
+                self.remind(lanes[index], first + index, place + first + index, t, scratch);
             }
         }
-        pairs.clear();
+        worker.sync();
+        if let Some(w2) = &self.weights.w2 {
+            self.multiply_lanes(worker, lanes.len(), (self.d_query, place + first), w2, (self.d_h, first), true);
+            worker.sync();
+        }
+        self.cells(worker, place, lanes, t, carried_from, carry_c);
+        worker.sync();
+        self.hand_down(worker, place, lanes, t, carried_from);
+        if let Some(weight_ih) = &self.weights.weight_ih {
+            self.input_gradient(worker, place + first, lanes, t, weight_ih);
+        }
+        worker.sync();
+    }
+
+    /// rows: notes in the chunk which pairs the step has.
+    fn note_pairs(&self, worker: &Worker<'_>, place: usize, lanes: &[Lane]) {
+        let own = self.own_lanes(worker, lanes);
+        let first = place + worker.rows.start * self.kinds;
+        let end = if own.end == lanes.len() { worker.rows.len() * self.kinds } else { own.end };
+        for index in own.start..end {
+            // SAFETY: see `Sweep`; rows. Behind the last lane there is nothing; its thread says so.
+            unsafe { self.chunk_rows.set(first + index, lanes.get(index).map(|lane| lane.row as u32)) };
+        }
+    }
+
+    /// The weights' gradients from a chunk of steps: columns, of all rows.
+    fn add_products(&self, products: &mut Products<'_>, first_step: usize, after_chunk: usize) {
+        let width = self.problem.batch * self.kinds;
+        // SAFETY: see `Sweep`; the chunk was written before a sync of all.
+        unsafe {
+            let noted = |place: usize| {
+                let t = after_chunk - 1 - place / width;
+                self.chunk_rows.get(place).map(|row| Pair { place, t, row: row as usize })
+            };
+            let mut pairs: Vec<Pair> = (0..(after_chunk - first_step) * width).filter_map(noted).collect();
+            products.add_gates(&pairs, self.d_gates);
+            if self.problem.rules.attends() {
+                pairs.retain(|pair| self.query_touched.get(pair.place));
+                products.add_queries(&pairs, self.h_hat, self.d_query);
+            }
+        }
     }
 
     /// The entry of a lane in `carried_from`.
-    fn key(&self, lane: Lane) -> usize {
-        lane.row * self.kinds + usize::from(lane.skipped)
+    fn key(&self, worker: &Worker<'_>, lane: Lane) -> usize {
+        (lane.row - worker.rows.start) * self.kinds + usize::from(lane.skipped)
     }
 
     /// rows: marks the steps at which the loss has a derivative that is not exactly zero (R13).
     fn find_loss(&self, worker: &Worker<'_>) {
         let problem = self.problem;
-        for row in worker.part(problem.batch) {
+        for row in worker.own_rows() {
             for t in 0..problem.time {
                 let start = (row * problem.time + t) * problem.hidden;
                 let nonzero = |adjoint: Option<&[f32]>| {
@@ -225,7 +256,7 @@ impl Sweep<'_> {
     /// rows: adjoints of h and s through the readouts (R8).
     fn read_back(&self, worker: &Worker<'_>, t: usize) {
         let (problem, padded) = (self.problem, self.problem.padded);
-        let own = worker.part(problem.batch);
+        let own = worker.own_rows();
         for (number, readout) in self.outputs.readouts.iter().enumerate() {
             let add = number > 0;
             let Some((start, stride)) = readout.step(problem, t).filter(|_| !own.is_empty()) else {
@@ -252,11 +283,11 @@ impl Sweep<'_> {
         }
     }
 
-    /// Every thread finds the same lanes: rows in order, a row's fresh lane before its skipped one.
-    fn find_lanes(&self, t: usize, carried_from: &[Option<usize>], lanes: &mut Vec<Lane>) {
+    /// Threads that share rows find the same lanes: rows in order, a row's fresh lane before its skipped one.
+    fn find_lanes(&self, worker: &Worker<'_>, t: usize, carried_from: &[Option<usize>], lanes: &mut Vec<Lane>) {
         lanes.clear();
-        for row in 0..self.problem.batch {
-            let carried = &carried_from[row * self.kinds..][..self.kinds];
+        for row in worker.rows.clone() {
+            let carried = &carried_from[(row - worker.rows.start) * self.kinds..][..self.kinds];
             // SAFETY: see `Sweep`; flags of this step were written before the last sync.
             let (loss, remembered) = unsafe {
                 let remembered = self.problem.clocks[row].slot_filled_by(t).is_some_and(|slot| {
@@ -279,7 +310,7 @@ impl Sweep<'_> {
 
     /// The lanes of this thread's own rows: a run of the list.
     fn own_lanes(&self, worker: &Worker<'_>, lanes: &[Lane]) -> std::ops::Range<usize> {
-        let own = worker.part(self.problem.batch);
+        let own = worker.own_rows();
         lanes.partition_point(|lane| lane.row < own.start)..lanes.partition_point(|lane| lane.row < own.end)
     }
 
@@ -483,25 +514,27 @@ impl Sweep<'_> {
 
     /// columns: the derivative of the cell (R1) for all lanes.
     fn cells(
-        &self, worker: &Worker<'_>, first: usize, lanes: &[Lane], t: usize, carried_from: &[Option<usize>],
+        &self, worker: &Worker<'_>, place: usize, lanes: &[Lane], t: usize, carried_from: &[Option<usize>],
         carry_c: [Shared<'_, f32>; 2],
     ) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let panels = worker.part(padded / PANEL);
         let units = (panels.start * PANEL, panels.end * PANEL);
         let (gates, cells) = (self.tape.gates.as_slice(), self.tape.cells.as_slice());
+        let first = worker.rows.start * self.kinds;
         for (index, lane) in lanes.iter().enumerate() {
             let tape_row = problem.tape_row(t, lane.row);
-            let before = carried_from[self.key(*lane)];
+            let before = carried_from[self.key(worker, *lane)];
+            let index = first + index;
             let row = CellBackward {
                 gates: gates[tape_row * 4 * padded..][..4 * padded].as_ptr(),
                 cell: cells[(tape_row + problem.batch) * padded..][..padded].as_ptr(),
                 cell_before: cells[tape_row * padded..][..padded].as_ptr(),
                 d_h_hat: self.d_h.at(index * padded, padded),
-                d_cell: before.map_or(std::ptr::null_mut(), |before| carry_c[0].at(before * padded, padded)),
-                d_gates: self.d_gates.at((first + index) * 4 * padded, 4 * padded),
+                d_cell: before.map_or(std::ptr::null_mut(), |before| carry_c[0].at((first + before) * padded, padded)),
+                d_gates: self.d_gates.at((place + index) * 4 * padded, 4 * padded),
                 d_cell_before: carry_c[1].at(index * padded, padded),
-                h_hat: self.h_hat.at((first + index) * padded, padded),
+                h_hat: self.h_hat.at((place + index) * padded, padded),
             };
             // SAFETY: see `Sweep`; columns. The extents were checked, units are whole panels.
             unsafe { (self.kernels.cell_backward)(padded, units, row) };
@@ -509,7 +542,7 @@ impl Sweep<'_> {
     }
 
     /// columns: adjoints of h(t-1) and c(t-1), where the gradient is not cut (R9).
-    fn hand_down(&self, worker: &Worker<'_>, first: usize, lanes: &[Lane], t: usize, carried_from: &mut [Option<usize>]) {
+    fn hand_down(&self, worker: &Worker<'_>, place: usize, lanes: &[Lane], t: usize, carried_from: &mut [Option<usize>]) {
         carried_from.fill(None);
         if t == 0 {
             // What lies before this call is data (R14).
@@ -518,23 +551,25 @@ impl Sweep<'_> {
         let mut any = false;
         for (index, lane) in lanes.iter().enumerate() {
             if !self.problem.rules.cut_after(self.problem.clocks[lane.row].step(t - 1)) {
-                carried_from[self.key(*lane)] = Some(index);
+                carried_from[self.key(worker, *lane)] = Some(index);
                 any = true;
             }
         }
         if any {
-            self.multiply_lanes(worker, lanes.len(), (self.d_gates, first), &self.weights.weight_hh, self.carry_h, false);
+            let first = worker.rows.start * self.kinds;
+            let (from, to) = ((self.d_gates, place + first), (self.carry_h, first));
+            self.multiply_lanes(worker, lanes.len(), from, &self.weights.weight_hh, to, false);
         }
     }
 
-    /// columns: `to[lanes] (+)= from[first..first + lanes] * weights`.
+    /// columns: `to[lanes] (+)= from[lanes] * weights`, each from its own row on.
     fn multiply_lanes(
-        &self, worker: &Worker<'_>, lanes: usize, (from, first): (Shared<'_, f32>, usize), weights: &PackedMatrix,
-        to: Shared<'_, f32>, add: bool,
+        &self, worker: &Worker<'_>, lanes: usize, (from, first_from): (Shared<'_, f32>, usize), weights: &PackedMatrix,
+        (to, first_to): (Shared<'_, f32>, usize), add: bool,
     ) {
         let (k, width) = (weights.k(), weights.panels() * PANEL);
-        let a = from.at(first * k, lanes * k);
-        let c = to.at(0, lanes * width);
+        let a = from.at(first_from * k, lanes * k);
+        let c = to.at(first_to * width, lanes * width);
         for panel in worker.part(weights.panels()) {
             // SAFETY: see `Sweep`; columns. Both extents were checked by `at`.
             unsafe {

@@ -57,26 +57,51 @@ impl Barrier {
     }
 }
 
-/// One thread's place in the team, and which part of the shared work is its own.
+/// One thread's place among those that work on a call.
+///
+/// Small models: each thread takes rows of its own through all steps and meets the others only to add up the weights'
+/// gradients. Large ones (`together`): all threads work on all rows, each on its part of the columns, and keep in step,
+/// so that each reads only its part of weights that do not fit a cache.
 pub(super) struct Worker<'a> {
+    /// Rows that this thread works on, alone or with the others.
+    pub(super) rows: Range<usize>,
     index: usize,
-    size: usize,
+    together: bool,
     barrier: &'a Barrier,
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(index: usize, barrier: &'a Barrier) -> Self {
-        Self { index, size: barrier.size, barrier }
+    pub(super) fn new(batch: usize, index: usize, together: bool, barrier: &'a Barrier) -> Self {
+        let rows = if together { 0..batch } else { share(batch, index, barrier.size) };
+        Self { rows, index, together, barrier }
     }
 
-    /// Waits for the rest of the team.
+    /// Waits for those that work on the same rows.
     pub(super) fn sync(&self) {
+        if self.together {
+            self.barrier.wait();
+        }
+    }
+
+    /// Waits for all threads.
+    pub(super) fn sync_all(&self) {
         self.barrier.wait();
     }
 
-    /// This thread's part of anything that comes in `count` pieces.
+    /// This thread's part of what those that work on the same rows share, `count` pieces.
     pub(super) fn part(&self, count: usize) -> Range<usize> {
-        share(count, self.index, self.size)
+        if self.together { share(count, self.index, self.barrier.size) } else { 0..count }
+    }
+
+    /// This thread's part of its rows.
+    pub(super) fn own_rows(&self) -> Range<usize> {
+        let own = self.part(self.rows.len());
+        self.rows.start + own.start..self.rows.start + own.end
+    }
+
+    /// This thread's part of what all threads share, `count` pieces.
+    pub(super) fn part_of_all(&self, count: usize) -> Range<usize> {
+        share(count, self.index, self.barrier.size)
     }
 }
 

@@ -98,6 +98,14 @@ unsafe fn row_tile<S: Simd, const MR: usize>(
     }
 }
 
+/// How many rows to multiply by all panels before the next rows are: as many as stay in half of the L1 cache, if the
+/// weights then come from the second-level cache; all of them if the weights come from farther away.
+pub(crate) fn rows_at_a_time(rows: usize, k: usize) -> usize {
+    const NEAR_WEIGHTS: usize = 256;
+    const L1_FLOATS: usize = 4096;
+    if k > NEAR_WEIGHTS { rows.max(1) } else { (L1_FLOATS / k.max(1)).next_multiple_of(TILE_ROWS).min(rows).max(1) }
+}
+
 /// One tile of packed columns: `c[MR][16] += a[k][MR]^T * b[k][16]`.
 #[inline(always)]
 unsafe fn packed_tile<S: Simd, const MR: usize>(k: usize, a: *const f32, b: *const f32, c: *mut f32, c_stride: usize) {
