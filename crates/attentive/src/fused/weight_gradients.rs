@@ -10,8 +10,10 @@ use super::problem::{Inputs, Problem};
 use super::team::Shared;
 use std::ops::Range;
 
-/// Pairs that are multiplied at a time, and that the sweep collects before it hands them over.
-pub(super) const PAIRS: usize = 128;
+/// Pairs that are multiplied at a time.
+const PAIRS: usize = 256;
+/// Pairs that the sweep collects before it hands them over: the more, the less its threads wait for each other.
+pub(super) const CHUNK: usize = 1024;
 /// Left-hand columns that are packed at a time.
 const ROWS: usize = 16 * TILE_ROWS;
 

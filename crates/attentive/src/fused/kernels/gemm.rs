@@ -80,6 +80,21 @@ unsafe fn finish<S: Simd, const MR: usize>(sums: &[[S::V; 2]; MR], c: *mut f32, 
     }
 }
 
+/// The same pointer, of which the compiler does not know where it came from. It would otherwise compute each row's
+/// address from the one before, six additions in a chain for every k.
+#[inline(always)]
+fn hidden_from_compiler(pointer: *const f32) -> *const f32 {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    {
+        let mut pointer = pointer;
+        // SAFETY: no instruction at all; the pointer stays in its register.
+        unsafe { std::arch::asm!("/* {0} */", inout(reg) pointer, options(pure, nomem, nostack, preserves_flags)) };
+        pointer
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pointer
+}
+
 /// One tile of rows: `c[MR][16] (+)= a[MR][k] * b[k][16]`.
 #[inline(always)]
 unsafe fn row_tile<S: Simd, const MR: usize>(
@@ -87,9 +102,8 @@ unsafe fn row_tile<S: Simd, const MR: usize>(
 ) {
     // SAFETY: the caller promises a, b and c valid for the extents that the strides span.
     unsafe {
-        // A pointer to each row, so that the loop needs one index for all. Hidden from the compiler, which would
-        // otherwise compute each row's address from the one before, six additions in a chain for every k.
-        let rows: [*const f32; MR] = std::array::from_fn(|m| std::hint::black_box(a.add(m * a_stride)));
+        // A pointer to each row, so that the loop needs one index for all.
+        let rows: [*const f32; MR] = std::array::from_fn(|m| hidden_from_compiler(a.add(m * a_stride)));
         let mut sums = [[S::splat(0.0); 2]; MR];
         for i in 0..k {
             multiply_add::<S, MR>(&mut sums, b.add(i * PANEL), |m| rows[m].add(i));
