@@ -210,5 +210,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             eprintln!("  forward {forward:.2}, loss {loss:.2}, backward {backward:.2}, clip and Adam {update:.2} ms");
         }
     }
-    if found { Ok(()) } else { Err(format!("there is no case `{wanted}`: copy100, copy300, lstm100, last784, chars or all").into()) }
+    if found {
+        Ok(())
+    } else {
+        Err(format!("there is no case `{wanted}`: copy100, copy300, lstm100, last784, chars or all").into())
+    }
 }

@@ -50,7 +50,9 @@ pub enum SabError {
         input: usize,
     },
     /// NaN or infinity in a tensor.
-    #[error("`{what}` holds a NaN or an infinity{place}: clean the data, or lower the learning rate if it grew in training")]
+    #[error(
+        "`{what}` holds a NaN or an infinity{place}: clean the data, or lower the learning rate if it grew in training"
+    )]
     NonFinite {
         /// Which tensor.
         what: &'static str,

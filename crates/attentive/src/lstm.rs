@@ -430,12 +430,7 @@ fn fused_path_missing(weights: &Weights) -> Option<String> {
 #[cfg(feature = "flex")]
 pub(crate) fn on_flex(device: &Device) -> bool {
     use burn::backend::DispatchDevice;
-    // The enum has one variant for each backend that is compiled in, perhaps this one alone.
-    #[allow(unreachable_patterns)]
-    match device.clone().inner().as_dispatch() {
-        DispatchDevice::Flex(_) => true,
-        _ => false,
-    }
+    matches!(device.clone().inner().as_dispatch(), DispatchDevice::Flex(_))
 }
 
 #[cfg(not(feature = "flex"))]

@@ -159,7 +159,10 @@ fn reassemble(parts: Vec<PortableOutput>, order: &[usize], rules: &Rules) -> Res
     let [batch, time, _] = hidden.dims();
     let reminders = parts[0].reminders.as_ref().map(|first| {
         let mut joined = Reminders::new(batch, time, first.most());
-        let rows = parts.iter().flat_map(|part| part.reminders.iter()).flat_map(|part| (0..part.batch()).map(move |r| (part, r)));
+        let rows = parts
+            .iter()
+            .flat_map(|part| part.reminders.iter())
+            .flat_map(|part| (0..part.batch()).map(move |r| (part, r)));
         for ((part, from), to) in rows.zip(order) {
             joined.copy_row(*to, part, from);
         }

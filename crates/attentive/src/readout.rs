@@ -94,7 +94,9 @@ impl SabReadout {
     }
 
     /// [`forward`](SabReadout::forward) with a forced path.
-    pub fn forward_by<const D: usize>(&self, hidden: Tensor<D>, summary: Tensor<D>, path: Path) -> crate::Result<Tensor<D>> {
+    pub fn forward_by<const D: usize>(
+        &self, hidden: Tensor<D>, summary: Tensor<D>, path: Path,
+    ) -> crate::Result<Tensor<D>> {
         let (v1, v2, bias) = self.checked(&hidden, &summary)?;
         let [units, output] = v1.dims();
         let mut shape = hidden.dims();
@@ -103,7 +105,9 @@ impl SabReadout {
         let (hidden, summary) = (hidden.reshape([rows, units]), summary.reshape([rows, units]));
         let fused = expected == DType::F32 && on_flex(&v1.device());
         let y = match path {
-            Path::Fused if !fused => return Err(SabError::NoFusedPath("the readout is not F32 on Burn's CPU backend".into())),
+            Path::Fused if !fused => {
+                return Err(SabError::NoFusedPath("the readout is not F32 on Burn's CPU backend".into()));
+            }
             #[cfg(feature = "flex")]
             Path::Auto | Path::Fused if fused => crate::fused::burn::readout_rows(hidden, summary, v1, v2, bias),
             _ => hidden.matmul(v1) + summary.matmul(v2) + bias.unsqueeze::<2>(),
@@ -119,7 +123,9 @@ impl SabReadout {
     ) -> crate::Result<(Tensor<2>, Tensor<2>, Tensor<1>)> {
         let (v1, v2, bias) = (self.v1.val(), self.v2.val(), self.bias.val());
         let [units, output] = v1.dims();
-        for (what, got, right) in [("v2", v2.dims().to_vec(), vec![units, output]), ("bias", bias.dims().to_vec(), vec![output])] {
+        for (what, got, right) in
+            [("v2", v2.dims().to_vec(), vec![units, output]), ("bias", bias.dims().to_vec(), vec![output])]
+        {
             if got != right {
                 return Err(SabError::Shape { what, got, expected: format!("{right:?}") });
             }

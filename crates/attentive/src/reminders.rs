@@ -70,9 +70,7 @@ impl Reminders {
 }
 
 /// Puts the largest weights into `entries` and returns how many there are.
-pub(crate) fn keep_largest(
-    entries: &mut [Reminder], k_att: usize, chosen: impl Iterator<Item = (usize, f32)>,
-) -> u32 {
+pub(crate) fn keep_largest(entries: &mut [Reminder], k_att: usize, chosen: impl Iterator<Item = (usize, f32)>) -> u32 {
     let mut all: Vec<Reminder> = chosen
         .filter(|(_, weight)| *weight > 0.0)
         .map(|(slot, weight)| Reminder { step: crate::memory::RowClock::step_of_slot(slot, k_att), weight })

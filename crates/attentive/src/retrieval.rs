@@ -83,8 +83,7 @@ impl Choice {
 
     fn select_best(&mut self, scores: &[f32], kept: usize) {
         let mut order: Vec<u32> = (0..scores.len() as u32).collect();
-        let best_first =
-            |a: &u32, b: &u32| scores[*b as usize].total_cmp(&scores[*a as usize]).then_with(|| a.cmp(b));
+        let best_first = |a: &u32, b: &u32| scores[*b as usize].total_cmp(&scores[*a as usize]).then_with(|| a.cmp(b));
         order.select_nth_unstable_by(kept - 1, best_first);
         order.truncate(kept);
         order.sort_unstable_by(best_first);

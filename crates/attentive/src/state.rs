@@ -95,7 +95,10 @@ impl SabState {
         } else {
             let carried = Tensor::cat(carried, 1);
             let room = clocks.clone().map(|clock| clock.slots_at(time)).max().unwrap_or(1);
-            vec![Tensor::cat(clocks.enumerate().map(|(row, clock)| row_memory(&carried, &hidden, row, clock, room)).collect(), 0)]
+            vec![Tensor::cat(
+                clocks.enumerate().map(|(row, clock)| row_memory(&carried, &hidden, row, clock, room)).collect(),
+                0,
+            )]
         };
         let last = hidden.narrow(1, time - 1, 1).squeeze_dim(1);
         let steps = steps_before.iter().map(|steps| steps + time as u64).collect();

@@ -2,7 +2,9 @@
 
 mod common;
 
-use attentive::{ForwardOptions, Hops, InstructionSet, KTop, Path, SabLstmConfig, SabState, SabStateRecord, ScoreGradient};
+use attentive::{
+    ForwardOptions, Hops, InstructionSet, KTop, Path, SabLstmConfig, SabState, SabStateRecord, ScoreGradient,
+};
 use burn::tensor::{DType, Device, TensorData};
 use common::{Array, Input, Parameters, Run, compare, difference, run};
 use serde_json::Value;
@@ -38,7 +40,8 @@ impl GoldenFile {
         assert_eq!(entry["dtype"], dtype, "{name}");
         let list = |key: &str| -> Vec<usize> { serde_json::from_value(entry[key].clone()).expect("numbers") };
         let offsets = list("data_offsets");
-        let values = self.data[offsets[0]..offsets[1]].chunks_exact(8).map(|b| read(b.try_into().expect("eight bytes")));
+        let values =
+            self.data[offsets[0]..offsets[1]].chunks_exact(8).map(|b| read(b.try_into().expect("eight bytes")));
         Some((list("shape"), values.collect()))
     }
 
@@ -58,7 +61,10 @@ fn load() -> Vec<Golden> {
     cases.sort_by_key(|(name, _)| name.to_string());
     let cases = cases.into_iter().map(|(name, description)| (name, description.as_str().expect("a string")));
     // A state of this library holds every memory since the row was fresh; one golden's rows have dropped some.
-    cases.filter(|(_, what)| !what.contains("dropped old memories")).map(|(name, what)| golden(&file, name, what)).collect()
+    cases
+        .filter(|(_, what)| !what.contains("dropped old memories"))
+        .map(|(name, what)| golden(&file, name, what))
+        .collect()
 }
 
 fn golden(file: &GoldenFile, name: &str, description: &str) -> Golden {
@@ -72,7 +78,11 @@ fn golden(file: &GoldenFile, name: &str, description: &str) -> Golden {
         .with_k_trunc(number("k_trunc"))
         .with_trunc_phase(number("trunc_phase").expect("phase"))
         .with_mental_updates(meta["mental_updates"].as_bool().expect("mental_updates"))
-        .with_score_gradient(if meta["score_gradient"] == "full" { ScoreGradient::Full } else { ScoreGradient::Weights })
+        .with_score_gradient(if meta["score_gradient"] == "full" {
+            ScoreGradient::Full
+        } else {
+            ScoreGradient::Weights
+        })
         .with_hops(if meta["hops"] == "one" { Hops::One } else { Hops::All });
     // PyTorch keeps [out, in], Burn [in, out].
     let parameters = Parameters {

@@ -140,7 +140,8 @@ pub(crate) trait SabBackend: Backend {
 
     /// The same on the outputs of the sequence that `carrier` stands for.
     fn sab_linked_readout(
-        carrier: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>, bias: FloatTensor<Self>, read: LinkedRead,
+        carrier: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>, bias: FloatTensor<Self>,
+        read: LinkedRead,
     ) -> FloatTensor<Self>;
 }
 
@@ -233,11 +234,15 @@ impl SabBackend for Flex {
         output.value(&exchange)
     }
 
-    fn sab_readout(hidden: FlexTensor, summary: FlexTensor, v1: FlexTensor, v2: FlexTensor, bias: FlexTensor) -> FlexTensor {
+    fn sab_readout(
+        hidden: FlexTensor, summary: FlexTensor, v1: FlexTensor, v2: FlexTensor, bias: FlexTensor,
+    ) -> FlexTensor {
         run_readout(&[hidden, summary, v1, v2, bias].map(|operand| operand.to_contiguous()))
     }
 
-    fn sab_linked_readout(_: FlexTensor, v1: FlexTensor, v2: FlexTensor, bias: FlexTensor, read: LinkedRead) -> FlexTensor {
+    fn sab_linked_readout(
+        _: FlexTensor, v1: FlexTensor, v2: FlexTensor, bias: FlexTensor, read: LinkedRead,
+    ) -> FlexTensor {
         run_readout(&linked_operands(&read, [v1, v2, bias]))
     }
 }
@@ -271,7 +276,9 @@ impl Backward<Flex, 4> for LinkedReadoutBackward {
             read.exchange.lock().readouts.push(LinkedAdjoint { d_y, v1, v2, last_step });
             grads.register::<Flex>(parent.id, carrier());
         }
-        for ((parent, gradient), operand) in [v1, v2, bias].into_iter().zip([result.v1, result.v2, result.bias]).zip(&operands[2..]) {
+        for ((parent, gradient), operand) in
+            [v1, v2, bias].into_iter().zip([result.v1, result.v2, result.bias]).zip(&operands[2..])
+        {
             if let Some(parent) = parent {
                 grads.register::<Flex>(parent.id, tensor(gradient, operand.shape().to_vec()));
             }
@@ -311,8 +318,7 @@ impl Backward<Flex, 5> for ReadoutBackward {
         let d_y = grads.consume::<Flex>(&ops.node).to_contiguous();
         let operands = &ops.state;
         let wanted = [ops.parents[0].is_some(), ops.parents[1].is_some()];
-        let result =
-            readout(operands).backward(floats(&operands[0]), floats(&operands[1]), floats(&d_y), wanted);
+        let result = readout(operands).backward(floats(&operands[0]), floats(&operands[1]), floats(&d_y), wanted);
         let gradients = [result.hidden, result.summary, Some(result.v1), Some(result.v2), Some(result.bias)];
         for ((parent, gradient), operand) in ops.parents.into_iter().zip(gradients).zip(operands) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
@@ -445,7 +451,8 @@ impl<C: CheckpointStrategy> SabBackend for Autodiff<Flex, C> {
     }
 
     fn sab_linked_readout(
-        carrier: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>, bias: FloatTensor<Self>, read: LinkedRead,
+        carrier: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>, bias: FloatTensor<Self>,
+        read: LinkedRead,
     ) -> FloatTensor<Self> {
         let parents = [carrier, v1, v2, bias];
         let nodes: [NodeGuard; 4] = parents.each_ref().map(|parent| parent.node());

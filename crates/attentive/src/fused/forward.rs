@@ -83,16 +83,10 @@ pub(crate) fn forward(problem: Problem, parameters: &Parameters<'_>, data: CallD
 
     // Where hidden is a multiple of 16 the outputs are the buffers that the engine works in; otherwise rows are
     // copied out of padded ones as they are made.
-    let (hidden_rows, hidden_copy): (&mut [f32], &mut [f32]) = if hidden == padded {
-        (&mut hidden_out, &mut [])
-    } else {
-        (tape.hidden.as_mut_slice(), &mut hidden_out)
-    };
-    let (summary_rows, summary_copy): (&mut [f32], &mut [f32]) = if hidden == padded {
-        (&mut summary_out, &mut [])
-    } else {
-        (padded_summary.as_mut_slice(), &mut summary_out)
-    };
+    let (hidden_rows, hidden_copy): (&mut [f32], &mut [f32]) =
+        if hidden == padded { (&mut hidden_out, &mut []) } else { (tape.hidden.as_mut_slice(), &mut hidden_out) };
+    let (summary_rows, summary_copy): (&mut [f32], &mut [f32]) =
+        if hidden == padded { (&mut summary_out, &mut []) } else { (padded_summary.as_mut_slice(), &mut summary_out) };
     let barrier = Barrier::new(threads);
     let sequence = Sequence {
         kernels: problem.kernels,
@@ -296,7 +290,9 @@ impl Sequence<'_> {
     }
 
     /// `c[rows][padded] = a[rows][k] * b` for some panels of `b`.
-    fn multiply(&self, panels: Range<usize>, rows: usize, a: *const f32, a_stride: usize, b: &PackedMatrix, c: *mut f32) {
+    fn multiply(
+        &self, panels: Range<usize>, rows: usize, a: *const f32, a_stride: usize, b: &PackedMatrix, c: *mut f32,
+    ) {
         let c_stride = b.panels() * PANEL;
         let block = rows_at_a_time(rows, b.k());
         for first in (0..rows).step_by(block) {
@@ -306,7 +302,16 @@ impl Sequence<'_> {
                 // `Sequence` for who else may touch them.
                 unsafe {
                     let (a, c) = (a.add(first * a_stride), c.add(first * c_stride + panel * PANEL));
-                    (self.kernels.multiply_panel)(rows, b.k(), a, a_stride, b.panel(panel).as_ptr(), c, c_stride, false);
+                    (self.kernels.multiply_panel)(
+                        rows,
+                        b.k(),
+                        a,
+                        a_stride,
+                        b.panel(panel).as_ptr(),
+                        c,
+                        c_stride,
+                        false,
+                    );
                 }
             }
         }
@@ -314,7 +319,8 @@ impl Sequence<'_> {
 
     /// Scores, sparsifier, summary and final hidden state of one row (R3-R7).
     fn remind(
-        &self, row: usize, t: usize, scratch: &mut Scratch, unpadded: &Unpadded<'_>, reminders: Option<&SharedReminders<'_>>,
+        &self, row: usize, t: usize, scratch: &mut Scratch, unpadded: &Unpadded<'_>,
+        reminders: Option<&SharedReminders<'_>>,
     ) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let clock = problem.clocks[row];

@@ -49,7 +49,11 @@ pub(super) fn pack(k: usize, n: usize, element: impl Fn(usize, usize) -> f32) ->
 
 impl Readout<'_> {
     fn workers(&self) -> usize {
-        if self.rows * self.hidden * self.output < 1 << 18 { 1 } else { self.threads.min(self.rows.div_ceil(BLOCK)).max(1) }
+        if self.rows * self.hidden * self.output < 1 << 18 {
+            1
+        } else {
+            self.threads.min(self.rows.div_ceil(BLOCK)).max(1)
+        }
     }
 
     /// `y`, `[rows, output]`, from `[rows, hidden]` twice.
@@ -92,9 +96,7 @@ impl Readout<'_> {
     }
 
     /// Gradients from that of `y`; those of hidden states and summaries where they are wanted.
-    pub(crate) fn backward(
-        &self, hidden: &[f32], summary: &[f32], d_y: &[f32], wanted: [bool; 2],
-    ) -> ReadoutGradients {
+    pub(crate) fn backward(&self, hidden: &[f32], summary: &[f32], d_y: &[f32], wanted: [bool; 2]) -> ReadoutGradients {
         let (k, n) = (self.hidden, self.output);
         let threads = self.workers();
         let state_gradient = |wanted: bool, v: &[f32]| {
@@ -126,7 +128,13 @@ impl Readout<'_> {
         let mut bias = vec![0.0; n];
         d_y.chunks_exact(n).for_each(|row| bias.iter_mut().zip(row).for_each(|(sum, d)| *sum += d));
         let without_padding = |v: Vec<f32>| v.chunks_exact(width).flat_map(|row| &row[..n]).copied().collect();
-        ReadoutGradients { hidden: d_hidden, summary: d_summary, v1: without_padding(v1), v2: without_padding(v2), bias }
+        ReadoutGradients {
+            hidden: d_hidden,
+            summary: d_summary,
+            v1: without_padding(v1),
+            v2: without_padding(v2),
+            bias,
+        }
     }
 
     /// `d[rows][hidden] = d_y[rows][output] * V^T`, from row `first` on.
@@ -142,7 +150,9 @@ impl Readout<'_> {
                 self.multiply(d_y, n, transposed, d, false);
             } else {
                 self.multiply(d_y, n, transposed, &mut products, false);
-                d.chunks_exact_mut(k).zip(products.chunks_exact(width)).for_each(|(to, from)| to.copy_from_slice(&from[..k]));
+                d.chunks_exact_mut(k)
+                    .zip(products.chunks_exact(width))
+                    .for_each(|(to, from)| to.copy_from_slice(&from[..k]));
             }
         }
     }

@@ -460,7 +460,9 @@ impl Sweep<'_> {
         memories.clear();
         let states = Shared::read_only(self.states.hidden);
         memories.extend(
-            choice.slots[..chosen].iter().map(|slot| memory(problem, states, self.states.carried, row, clock, *slot as usize)),
+            choice.slots[..chosen]
+                .iter()
+                .map(|slot| memory(problem, states, self.states.carried, row, clock, *slot as usize)),
         );
         d_scores.clear();
         // SAFETY: each memory and the summary's adjoint span `padded` floats; hidden states are only read.
@@ -542,7 +544,9 @@ impl Sweep<'_> {
     }
 
     /// columns: adjoints of h(t-1) and c(t-1), where the gradient is not cut (R9).
-    fn hand_down(&self, worker: &Worker<'_>, place: usize, lanes: &[Lane], t: usize, carried_from: &mut [Option<usize>]) {
+    fn hand_down(
+        &self, worker: &Worker<'_>, place: usize, lanes: &[Lane], t: usize, carried_from: &mut [Option<usize>],
+    ) {
         carried_from.fill(None);
         if t == 0 {
             // What lies before this call is data (R14).

@@ -53,7 +53,8 @@ impl Array {
     /// Rows and columns of a matrix exchanged: PyTorch's `[out, in]` to Burn's `[in, out]` and back.
     pub fn transposed(&self) -> Self {
         let [rows, columns] = [self.shape[0], self.shape[1]];
-        let values = (0..columns).flat_map(|c| (0..rows).map(move |r| r * columns + c)).map(|i| self.values[i]).collect();
+        let values =
+            (0..columns).flat_map(|c| (0..rows).map(move |r| r * columns + c)).map(|i| self.values[i]).collect();
         Self { shape: vec![columns, rows], values }
     }
 

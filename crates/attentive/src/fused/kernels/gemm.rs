@@ -83,6 +83,7 @@ unsafe fn finish<S: Simd, const MR: usize>(sums: &[[S::V; 2]; MR], c: *mut f32, 
 /// The same pointer, of which the compiler does not know where it came from. It would otherwise compute each row's
 /// address from the one before, six additions in a chain for every k.
 #[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read through it
 fn hidden_from_compiler(pointer: *const f32) -> *const f32 {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     {
@@ -153,6 +154,7 @@ macro_rules! of_height {
 /// `a` must be readable for `(rows - 1) * a_stride + k` floats, `panel` for `k * 16`, `c` writable for
 /// `(rows - 1) * c_stride + 16`, and the instruction set of `S` available.
 #[inline(always)]
+#[allow(clippy::too_many_arguments)] // the shape of a matrix product
 pub(super) unsafe fn multiply_panel<S: Simd>(
     rows: usize, k: usize, a: *const f32, a_stride: usize, panel: *const f32, c: *mut f32, c_stride: usize, add: bool,
 ) {

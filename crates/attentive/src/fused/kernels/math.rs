@@ -52,7 +52,7 @@ pub(super) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
         let x = S::min(S::max(x, S::splat(-BOUND)), S::splat(BOUND));
         let square = S::mul(x, x);
         let mut p = S::splat(-2.760_768_5e-16);
-        for coefficient in [2.000_188e-13, -8.604_671_5e-11, 5.122_297e-8, 1.485_722_4e-5, 6.372_619e-4, 4.893_524_6e-3] {
+        for coefficient in [2.000_188e-13, -8.604_672e-11, 5.122_297e-8, 1.485_722_4e-5, 6.372_619e-4, 4.893_524_6e-3] {
             p = S::fma(square, p, S::splat(coefficient));
         }
         let mut q = S::splat(1.198_258_4e-6);

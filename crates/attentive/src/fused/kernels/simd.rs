@@ -47,11 +47,7 @@ fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; L
 #[inline(always)]
 fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
     // Without the instruction `mul_add` is a slow library call.
-    if cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
-        a.mul_add(b, c)
-    } else {
-        a * b + c
-    }
+    if cfg!(any(target_arch = "aarch64", target_feature = "fma")) { a.mul_add(b, c) } else { a * b + c }
 }
 
 impl Simd for Portable {

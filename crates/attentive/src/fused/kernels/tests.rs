@@ -130,7 +130,8 @@ fn outer_products_agree_with_plain_code() {
             let mut c = numbers(rows * PANEL, 6, 1.0);
             let right: Vec<f64> = (0..rows * PANEL)
                 .map(|i| {
-                    let products = (0..k).map(|j| f64::from(a[j * rows + i / PANEL]) * f64::from(b[j * PANEL + i % PANEL]));
+                    let products =
+                        (0..k).map(|j| f64::from(a[j * rows + i / PANEL]) * f64::from(b[j * PANEL + i % PANEL]));
                     f64::from(c[i]) + products.sum::<f64>()
                 })
                 .collect();
@@ -173,7 +174,15 @@ fn r1_cell_agrees_with_plain_code_forward_and_backward() {
             for units in [(0, 16), (16, 32)] {
                 // SAFETY: extents as the kernel asks.
                 unsafe {
-                    (kernels.cell_forward)(hidden, units, gates.as_mut_ptr(), x, before.as_ptr(), c.as_mut_ptr(), h_hat.as_mut_ptr());
+                    (kernels.cell_forward)(
+                        hidden,
+                        units,
+                        gates.as_mut_ptr(),
+                        x,
+                        before.as_ptr(),
+                        c.as_mut_ptr(),
+                        h_hat.as_mut_ptr(),
+                    );
                 }
             }
             for gate in 0..4 {
