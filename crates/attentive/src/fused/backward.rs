@@ -5,7 +5,7 @@ use super::problem::{Inputs, Problem};
 use super::sweep::{OutputAdjoints, Sweep};
 use super::tape::Tape;
 use super::team::{self, Barrier, Shared, Worker};
-use super::weight_gradients::{CHUNK, States, Sums};
+use super::weight_gradients::{States, Sums, chunk_pairs};
 use super::weights::{BackwardWeights, Parameters};
 use crate::config::Hops;
 
@@ -41,7 +41,7 @@ pub(crate) fn backward(
     let slots = if problem.rules.attends() { batch * problem.slot_room } else { 0 };
     let kinds = if problem.rules.hops == Hops::One { 2 } else { 1 };
     let lanes = batch * kinds;
-    let chunk_steps = (CHUNK / lanes).max(1);
+    let chunk_steps = (chunk_pairs(padded) / lanes).max(1);
     let chunk = chunk_steps * lanes;
 
     let mut weight_hh = vec![0.0; hidden * 4 * padded];

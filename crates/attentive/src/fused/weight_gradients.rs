@@ -12,8 +12,14 @@ use std::ops::Range;
 
 /// Pairs that are multiplied at a time.
 const PAIRS: usize = 256;
-/// Pairs that the sweep collects before it hands them over: the more, the less its threads wait for each other.
-pub(super) const CHUNK: usize = 1024;
+/// Pairs that the sweep collects before it hands them over: the more, the less its threads wait for each other, but all
+/// of them should still be in a cache.
+pub(super) fn chunk_pairs(padded: usize) -> usize {
+    const CACHED_FLOATS: usize = 1 << 20;
+    const MOST: usize = 1024;
+    (CACHED_FLOATS / (4 * padded)).clamp(PAIRS, MOST)
+}
+
 /// Left-hand columns that are packed at a time.
 const ROWS: usize = 16 * TILE_ROWS;
 
