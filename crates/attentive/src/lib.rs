@@ -58,8 +58,7 @@
 //! let mut losses = Vec::new();
 //! for _ in 0..60 {
 //!     let out = model.lstm.forward(tokens.clone(), None)?;
-//!     let last = |x: Tensor<3>| x.narrow(1, 10, 1).squeeze_dim::<2>(1);
-//!     let y = model.readout.forward(last(out.hidden), last(out.summary))?;
+//!     let y = model.readout.read_last(&out)?;
 //!     let loss = loss_of.forward(y, targets.clone());
 //!     losses.push(loss.clone().into_scalar::<f32>());
 //!     let gradients = GradientsParams::from_grads(loss.backward(), &model);
@@ -93,3 +92,8 @@ pub use options::{ForwardOptions, InstructionSet, Path};
 pub use readout::{SabReadout, SabReadoutConfig};
 pub use reminders::{Reminder, Reminders};
 pub use state::{SabState, SabStateRecord};
+
+/// The README's program, compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
