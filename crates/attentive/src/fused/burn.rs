@@ -18,6 +18,7 @@ use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::Checkpoi
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 use burn::backend::flex::FlexTensor;
+use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, Dispatch, DispatchTensor, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Tensor, TensorData};
@@ -75,6 +76,8 @@ pub(crate) struct OutputLink {
     /// `[batch, time, hidden]` twice.
     hidden: FlexTensor,
     summary: FlexTensor,
+    /// Whether there are summaries at all; a plain LSTM's are zero (R6).
+    attends: bool,
 }
 
 /// A readout of a call's outputs.
@@ -82,7 +85,8 @@ pub(crate) struct OutputLink {
 pub(crate) struct LinkedRead {
     exchange: Arc<Exchange>,
     hidden: FlexTensor,
-    summary: FlexTensor,
+    /// `None`: all zero.
+    summary: Option<FlexTensor>,
     last_step: bool,
 }
 
@@ -153,6 +157,11 @@ fn tensor(values: Vec<f32>, shape: Vec<usize>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, shape))
 }
 
+/// Zeros of any shape in the memory of one: a plain LSTM's summaries.
+fn zeros(shape: Vec<usize>) -> FlexTensor {
+    Flex::float_expand(tensor(vec![0.0], vec![1; shape.len()]), shape.into())
+}
+
 /// The floats of a contiguous tensor. The layer checks types beforehand; anything else is an empty slice.
 fn floats(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice::<f32>().unwrap_or_default()
@@ -215,7 +224,11 @@ fn run(operands: &Operands, mut call: Call, tracked: bool) -> Option<(Tape, Flex
     }
     let states = tensor(states, vec![batch, time, hidden]);
     exchanged.hidden = Some(states.clone());
-    exchanged.summary = Some(tensor(summary, vec![batch, time, hidden]));
+    exchanged.summary = Some(if summary.is_empty() {
+        zeros(vec![batch, time, hidden])
+    } else {
+        tensor(summary, vec![batch, time, hidden])
+    });
     exchanged.last_cell = last_cell;
     exchanged.reminders = reminders;
     Some((tape, states))
@@ -257,7 +270,8 @@ fn linked_operands(read: &LinkedRead, [v1, v2, bias]: [FlexTensor; 3]) -> Readou
         }
         false => states.reshape(vec![batch * time, hidden].into()),
     };
-    [rows(&read.hidden), rows(&read.summary), v1, v2, bias].map(|operand| operand.to_contiguous())
+    let summary = read.summary.as_ref().map_or_else(|| tensor(Vec::new(), vec![0, hidden]), rows);
+    [rows(&read.hidden), summary, v1, v2, bias].map(|operand| operand.to_contiguous())
 }
 
 #[derive(Debug)]
@@ -482,7 +496,8 @@ impl OutputLink {
 
     /// The readout of all steps, `[batch * time, output]`, or of the last ones, `[batch, output]`.
     pub(crate) fn read(&self, v1: Tensor<2>, v2: Tensor<2>, bias: Tensor<1>, last_step: bool) -> Tensor<2> {
-        let (exchange, hidden, summary) = (self.exchange.clone(), self.hidden.clone(), self.summary.clone());
+        let (exchange, hidden) = (self.exchange.clone(), self.hidden.clone());
+        let summary = self.attends.then(|| self.summary.clone());
         Tensor::from_dispatch(Dispatch::sab_linked_readout(
             self.carrier.clone(),
             v1.into_dispatch(),
@@ -523,7 +538,7 @@ pub(crate) fn sequence(
     weights: crate::lstm::Weights, input: Option<Tensor<3>>, problem: Problem, carried: Option<Carried>,
 ) -> Result<FusedOutput> {
     let exchange = Arc::new(Exchange::default());
-    let (batch, hidden) = (problem.batch, problem.hidden);
+    let (batch, hidden, attends) = (problem.batch, problem.hidden, problem.rules.attends());
     let call = Call { problem, carried, exchange: exchange.clone() };
     let input = match input {
         Some(input) => input.into_dispatch(),
@@ -548,7 +563,7 @@ pub(crate) fn sequence(
         let (Some(hidden), Some(summary)) = outputs else {
             return Err(SabError::NoFusedPath("the operation returned nothing".into()));
         };
-        let link = OutputLink { carrier: carrier.clone(), exchange: exchange.clone(), hidden, summary };
+        let link = OutputLink { carrier: carrier.clone(), exchange: exchange.clone(), hidden, summary, attends };
         (std::mem::take(&mut exchanged.last_cell), exchanged.reminders.take(), link)
     };
     let hidden_states = Dispatch::sab_output(carrier.clone(), exchange.clone(), Output::Hidden);

@@ -31,7 +31,7 @@ pub(crate) struct CallData<'a> {
 pub(crate) struct ForwardResult {
     /// `[batch, time, hidden]`
     pub(crate) hidden: Vec<f32>,
-    /// `[batch, time, hidden]`
+    /// `[batch, time, hidden]`; empty without attention: all zero.
     pub(crate) summary: Vec<f32>,
     /// `[batch, hidden]`, after the last step.
     pub(crate) last_cell: Vec<f32>,
@@ -77,8 +77,7 @@ pub(crate) fn forward(problem: Problem, parameters: &Parameters<'_>, data: CallD
     let mut projected = Buffer::take(batch * padded);
     let mut padded_summary = Buffer::take(if attends && hidden != padded { batch * padded } else { 0 });
     let mut hidden_out = output(batch * time * hidden);
-    // Without attention summaries are zero and nobody writes them.
-    let mut summary_out = if attends { output(batch * time * hidden) } else { vec![0.0; batch * time * hidden] };
+    let mut summary_out = output(if attends { batch * time * hidden } else { 0 });
     let mut reminders = problem.reminders.filter(|_| attends).map(|most| Reminders::new(batch, time, most));
 
     // Where hidden is a multiple of 16 the outputs are the buffers that the engine works in; otherwise rows are
@@ -395,7 +394,7 @@ impl Sequence<'_> {
         view.scores(row, t, slots, scores);
     }
 
-    /// A plain LSTM (R6): `h = h_hat`, and the summary is zero as allocated.
+    /// A plain LSTM (R6): `h = h_hat`, and there is no summary.
     fn without_attention(&self, row: usize, t: usize, unpadded: &Unpadded<'_>) {
         let (problem, padded) = (self.problem, self.problem.padded);
         // SAFETY: see `Sequence`; rows.

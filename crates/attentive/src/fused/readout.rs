@@ -56,7 +56,7 @@ impl Readout<'_> {
         }
     }
 
-    /// `y`, `[rows, output]`, from `[rows, hidden]` twice.
+    /// `y`, `[rows, output]`, from `[rows, hidden]` twice. An empty `summary` is all zero.
     pub(crate) fn forward(&self, hidden: &[f32], summary: &[f32], bias: &[f32]) -> Vec<f32> {
         let (k, n) = (self.hidden, self.output);
         let v1 = pack(k, n, |k, column| self.v1[k * n + column]);
@@ -71,7 +71,9 @@ impl Readout<'_> {
             for first in own.clone().step_by(BLOCK) {
                 let rows = BLOCK.min(own.end - first);
                 self.multiply(&hidden[first * k..][..rows * k], k, &v1, &mut products, false);
-                self.multiply(&summary[first * k..][..rows * k], k, &v2, &mut products, true);
+                if !summary.is_empty() {
+                    self.multiply(&summary[first * k..][..rows * k], k, &v2, &mut products, true);
+                }
                 // SAFETY: rows are this thread's own.
                 let y = unsafe { shared.slice_mut(first * n, rows * n) };
                 for (y, product) in y.chunks_exact_mut(n).zip(products.chunks_exact(width)) {
@@ -95,7 +97,8 @@ impl Readout<'_> {
         }
     }
 
-    /// Gradients from that of `y`; those of hidden states and summaries where they are wanted.
+    /// Gradients from that of `y`; those of hidden states and summaries where they are wanted. An empty `summary` is all
+    /// zero.
     pub(crate) fn backward(&self, hidden: &[f32], summary: &[f32], d_y: &[f32], wanted: [bool; 2]) -> ReadoutGradients {
         let (k, n) = (self.hidden, self.output);
         let threads = self.workers();
