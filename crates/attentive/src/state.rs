@@ -86,8 +86,13 @@ impl SabState {
         };
         let clocks = steps_before.iter().map(|&steps_before| RowClock { steps_before, k_att });
         let memory = if steps_before.iter().all(|steps| *steps == steps_before[0]) {
-            let mut parts = carried;
             let clock = RowClock { steps_before: steps_before[0], k_att };
+            let room: usize = carried.iter().map(|part| part.dims()[1]).sum();
+            // Behind the filled slots a carried memory may have room, after a reset for instance.
+            let mut parts = match clock.carried_slots() {
+                filled if filled == room => carried,
+                filled => vec![Tensor::cat(carried, 1).narrow(1, 0, filled)],
+            };
             if let Some(first) = (0..time).find(|t| clock.slot_filled_by(*t).is_some()) {
                 parts.push(hidden.clone().slice(burn::tensor::s![.., first..;k_att]));
             }
