@@ -75,6 +75,9 @@ pub enum Hops {
     One,
 }
 
+/// The largest `k_att`: step numbers must not overflow.
+pub(crate) const MOST_K_ATT: usize = u32::MAX as usize;
+
 /// A number, or a word that stands for the absence of one.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
@@ -292,6 +295,21 @@ impl SabLstmConfig {
                 let hint = if must_not_be_negative { "a finite number, at least 0" } else { "a finite number" };
                 return Err(SabError::Config { field, value: value.to_string(), hint: hint.into() });
             }
+        }
+        // Weights are drawn in single precision.
+        let bound = start.bound.unwrap_or(1.0);
+        let drawn = [
+            ("initialization.bound", bound, 1.0),
+            ("initialization.attention_gain", start.attention_gain, bound),
+            ("initialization.score_gain", start.score_gain, bound),
+        ];
+        if let Some((field, value, _)) = drawn.into_iter().find(|(_, value, by)| value * by > f64::from(f32::MAX)) {
+            let hint = "bound and gains must stay finite in single precision".to_string();
+            return Err(SabError::Config { field, value: value.to_string(), hint });
+        }
+        if self.k_att > MOST_K_ATT {
+            let hint = format!("at most {MOST_K_ATT}");
+            return Err(SabError::Config { field: "k_att", value: self.k_att.to_string(), hint });
         }
         Ok(())
     }

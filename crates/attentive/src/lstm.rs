@@ -133,12 +133,19 @@ impl SabLstmConfig {
         let (input, hidden) = (self.input.max(1), self.hidden.max(1));
         let start = &self.initialization;
         let bound = start.bound.unwrap_or(1.0 / (hidden as f64).sqrt());
-        let uniform = |gain: f64| {
-            let bound = (bound * gain).abs();
-            let bound = if bound.is_finite() { bound } else { 0.0 };
-            Initializer::Uniform { min: -bound, max: bound }
+        let uniform = |gain: f64| match (bound * gain).abs() {
+            // Also where the configuration is wrong: the layer must exist to report it.
+            bound if bound == 0.0 || bound > f64::from(f32::MAX) || bound.is_nan() => Initializer::Zeros,
+            bound => Initializer::Uniform { min: -bound, max: bound },
         };
-        let bias: Param<Tensor<1>> = uniform(1.0).init([4 * hidden], device);
+        // Burn's parameters draw their numbers when first used; drawing them now, in this order, makes a seed mean one
+        // layer whatever else is drawn before it is used.
+        fn drawn<const D: usize>(initializer: Initializer, shape: [usize; D], device: &Device) -> Param<Tensor<D>> {
+            Param::from_tensor(initializer.init::<D, _>(shape, device).val().detach())
+        }
+        let weight_ih = drawn(uniform(1.0), [input, 4 * hidden], device);
+        let weight_hh = drawn(uniform(1.0), [hidden, 4 * hidden], device);
+        let bias = drawn(uniform(1.0), [4 * hidden], device);
         let bias = if start.forget_bias == 0.0 {
             bias
         } else {
@@ -147,17 +154,15 @@ impl SabLstmConfig {
             Param::from_tensor(bias.val().detach() + added)
         };
         SabLstm {
-            weight_ih: uniform(1.0).init([input, 4 * hidden], device),
-            weight_hh: uniform(1.0).init([hidden, 4 * hidden], device),
+            weight_ih,
+            weight_hh,
             bias,
-            w1: uniform(start.attention_gain).init([hidden, hidden], device),
-            w2: uniform(start.attention_gain).init([hidden, hidden], device),
-            w3: uniform(start.score_gain).init([hidden], device),
+            w1: drawn(uniform(start.attention_gain), [hidden, hidden], device),
+            w2: drawn(uniform(start.attention_gain), [hidden, hidden], device),
+            w3: drawn(uniform(start.score_gain), [hidden], device),
             config: self.clone(),
             calls: Arc::default(),
         }
-        // Burn's parameters draw their numbers when first used; drawing them now makes a seed mean one layer.
-        .materialize()
     }
 }
 
@@ -335,6 +340,9 @@ impl SabLstm {
             return Err(SabError::NonFinite { what: "input", place: String::new() });
         }
         let state = match state {
+            Some(state) if !state.is_finite() => {
+                return Err(SabError::NonFinite { what: "state", place: String::new() });
+            }
             Some(state) => state,
             None => {
                 let zeros = Tensor::zeros([batch, self.config.hidden], (&device, dtype));
@@ -373,6 +381,9 @@ impl SabLstm {
             }),
             None => None,
         };
+        if let (Some(carried), Some(state)) = (&carried, &state) {
+            engine::check_carried(carried, |row| state.slots(row))?;
+        }
         let (inputs, dense) = match input {
             SabInput::Dense(x) => (FusedInputs::Dense, Some(x)),
             SabInput::Tokens(x) => (FusedInputs::Tokens(Arc::new(self.checked_tokens(&x)?)), None),

@@ -157,8 +157,10 @@ fn reassemble(parts: Vec<PortableOutput>, order: &[usize], rules: &Rules) -> Res
     let steps = places.iter().map(|place| grouped[*place as usize]).collect();
     let state = SabState::from_parts(join(SabState::hidden), join(SabState::cell), vec![memory], steps, rules.k_att)?;
     let [batch, time, _] = hidden.dims();
-    let reminders = parts[0].reminders.as_ref().map(|first| {
-        let mut joined = Reminders::new(batch, time, first.most());
+    // Older rows may have room for more.
+    let most = parts.iter().filter_map(|part| part.reminders.as_ref()).map(Reminders::most).max();
+    let reminders = most.map(|most| {
+        let mut joined = Reminders::new(batch, time, most);
         let rows = parts
             .iter()
             .flat_map(|part| part.reminders.iter())
@@ -192,7 +194,9 @@ fn same_age(
             memory.store(state.memory().narrow(1, slot, 1).squeeze_dim(1), &weights.w1, rules);
         }
     }
-    let mut reminders = most_reminders.filter(|_| rules.attends()).map(|most| Reminders::new(batch, time, most));
+    let mut reminders = most_reminders
+        .filter(|_| rules.attends())
+        .map(|most| Reminders::new(batch, time, rules.most_reminders(most, clock.slots_at(time))));
     let (mut hidden, mut summary) = (Vec::with_capacity(time), Vec::with_capacity(time));
     let nothing = Tensor::zeros([batch, units], (&main.h.device(), main.h.dtype()));
     for t in 0..time {

@@ -43,12 +43,15 @@ impl SabReadoutConfig {
         let (hidden, output) = (self.hidden.max(1), self.output.max(1));
         let bound = 1.0 / ((2 * hidden) as f64).sqrt();
         let uniform = Initializer::Uniform { min: -bound, max: bound };
-        SabReadout {
-            v1: uniform.init([hidden, output], device),
-            v2: uniform.init([hidden, output], device),
-            bias: uniform.init([output], device),
+        // Drawn now, as `SabLstm` draws its own: a seed means one layer.
+        fn drawn<const D: usize>(initializer: &Initializer, shape: [usize; D], device: &Device) -> Param<Tensor<D>> {
+            Param::from_tensor(initializer.init::<D, _>(shape, device).val().detach())
         }
-        .materialize()
+        SabReadout {
+            v1: drawn(&uniform, [hidden, output], device),
+            v2: drawn(&uniform, [hidden, output], device),
+            bias: drawn(&uniform, [output], device),
+        }
     }
 }
 
@@ -123,6 +126,10 @@ impl SabReadout {
     ) -> crate::Result<(Tensor<2>, Tensor<2>, Tensor<1>)> {
         let (v1, v2, bias) = (self.v1.val(), self.v2.val(), self.bias.val());
         let [units, output] = v1.dims();
+        if units == 0 || output == 0 {
+            let expected = "[hidden, output], each at least 1".to_string();
+            return Err(SabError::Shape { what: "v1", got: vec![units, output], expected });
+        }
         for (what, got, right) in
             [("v2", v2.dims().to_vec(), vec![units, output]), ("bias", bias.dims().to_vec(), vec![output])]
         {

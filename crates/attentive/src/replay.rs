@@ -35,8 +35,17 @@ impl Rules {
     /// Whether (h, c) pass no gradient from the step after `step` back to `step` (R9).
     pub(crate) fn cut_after(&self, step: u64) -> bool {
         match self.k_trunc {
-            KTrunc::Every(k) => (step + self.phase as u64).is_multiple_of(k as u64),
+            // The phase first: a number of any size is a phase.
+            KTrunc::Every(k) => (step + self.phase as u64 % k as u64).is_multiple_of(k as u64),
             KTrunc::None => false,
+        }
+    }
+
+    /// How many reminders a step can have, of those that were asked for.
+    pub(crate) fn most_reminders(&self, asked: usize, slots: usize) -> usize {
+        match self.k_top {
+            KTop::Count(k_top) => asked.min(slots).min(k_top),
+            KTop::All => asked.min(slots),
         }
     }
 

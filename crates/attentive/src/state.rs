@@ -1,9 +1,13 @@
 //! [`SabState`]: what a sequence leaves for the next call (R14).
 
+use crate::config::MOST_K_ATT;
 use crate::error::{Result, SabError};
 use crate::memory::RowClock;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
+
+/// The most steps that a row can take: more than any stream, and far from where numbers overflow.
+const MOST_STEPS: u64 = 1 << 53;
 
 /// Hidden state, cell, memories and step count of every row of a batch.
 ///
@@ -56,8 +60,13 @@ impl SabState {
         if cell.dims() != [batch, units] {
             return wrong("cell", &cell.dims(), format!("[{batch}, {units}]"));
         }
-        if k_att == 0 {
-            return Err(SabError::State("its `k_att` is 0, but it is at least 1".into()));
+        if !(1..=MOST_K_ATT).contains(&k_att) {
+            return Err(SabError::State(format!(
+                "its `k_att` is {k_att}, but it is at least 1 and at most {MOST_K_ATT}"
+            )));
+        }
+        if let Some(steps) = steps.iter().find(|steps| **steps > MOST_STEPS) {
+            return Err(SabError::State(format!("its `steps` say {steps}, but {MOST_STEPS} are the most")));
         }
         if steps.len() != batch {
             return wrong("steps", &[steps.len()], format!("[{batch}]"));
@@ -108,6 +117,16 @@ impl SabState {
         let last = hidden.narrow(1, time - 1, 1).squeeze_dim(1);
         let steps = steps_before.iter().map(|steps| steps + time as u64).collect();
         Self::from_parts(last, cell, memory, steps, k_att)
+    }
+
+    /// Whether no number that a later step would use is a NaN or an infinity.
+    pub(crate) fn is_finite(&self) -> bool {
+        let finite = |x: Tensor<2>| x.is_finite().all().into_scalar::<bool>();
+        let filled = |row: usize| {
+            let memory = self.memory().narrow(0, row, 1).narrow(1, 0, self.slots(row));
+            finite(memory.squeeze_dim(0))
+        };
+        finite(self.hidden()) && finite(self.cell()) && (0..self.batch()).all(filled)
     }
 
     /// Slots for which the memory has room.

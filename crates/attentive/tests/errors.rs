@@ -95,7 +95,6 @@ fn a_negative_forget_bias_is_fine() {
 }
 
 #[test]
-#[ignore = "bug: a bound that is not finite becomes 0, and Burn panics (EmptyRange) when it draws from -0..0"]
 fn init_with_a_gain_that_is_not_finite_does_not_panic() {
     let defaults = Initialization::default();
     let cases = [
@@ -124,7 +123,6 @@ fn a_gain_that_is_not_finite_is_found_without_init() {
 }
 
 #[test]
-#[ignore = "bug: bounds and gains of 0 pass `validate`, and Burn panics (EmptyRange) when it draws from -0..0"]
 fn a_gain_of_0_makes_zeros() {
     let defaults = Initialization::default();
     let cases = [
@@ -140,7 +138,6 @@ fn a_gain_of_0_makes_zeros() {
 }
 
 #[test]
-#[ignore = "bug: a bound that is infinite in f32 passes `validate`, and Burn panics (NonFinite) when it draws"]
 fn a_bound_beyond_f32_is_an_error() {
     for bound in [1e39, 1e300] {
         let config = config().with_initialization(Initialization { bound: Some(bound), ..Initialization::default() });
@@ -275,15 +272,13 @@ fn a_record_whose_bytes_are_cut_off_is_an_error() {
 }
 
 #[test]
-#[ignore = "bug: `1 + steps / k_att` overflows, so the record is taken, and the portable path panics"]
 fn a_record_with_an_impossible_number_of_steps_is_an_error() {
     let mut record = random_state(4, &[3], 1, 1, DType::F32).to_record();
     record.steps = vec![u64::MAX];
-    expect_message(SabState::from_record(record, &device()), &["memory"]);
+    expect_message(SabState::from_record(record, &device()), &["steps", "most"]);
 }
 
 #[test]
-#[ignore = "bug: the step number overflows, and the fused path panics"]
 fn a_record_with_an_impossible_k_att_is_an_error_or_runs() {
     let mut record = random_state(4, &[3], 1, 1, DType::F32).to_record();
     (record.steps, record.k_att) = (vec![u64::MAX], usize::MAX);
@@ -294,7 +289,6 @@ fn a_record_with_an_impossible_k_att_is_an_error_or_runs() {
 }
 
 #[test]
-#[ignore = "bug: a carried infinity is not reported: the outputs are finite and the gradients are NaN"]
 fn a_state_that_is_not_finite_is_an_error() {
     let device = device().autodiff();
     for path in PATHS {
@@ -393,7 +387,6 @@ fn enormous_finite_numbers_give_an_error_or_finite_results() {
 }
 
 #[test]
-#[ignore = "bug: the fused tanh saturates at 1 - 1.2e-7, so huge weights multiply a slope that should be 0 until it overflows"]
 fn enormous_recurrent_weights_give_finite_gradients_or_an_error() {
     let device = device().autodiff();
     for path in PATHS {
@@ -446,7 +439,6 @@ fn a_readout_of_size_0_is_found_by_validate_and_init_does_not_panic() {
 }
 
 #[test]
-#[ignore = "bug: a readout whose weights have a size of 0 (set by hand or loaded) panics"]
 fn a_readout_with_weights_of_size_0_does_not_panic() {
     for (units, outputs) in [(0, 2), (4, 0)] {
         let of = || Param::from_tensor(Tensor::<2>::zeros([units, outputs], &device()));
@@ -459,7 +451,6 @@ fn a_readout_with_weights_of_size_0_does_not_panic() {
 }
 
 #[test]
-#[ignore = "bug: room for all of them is allocated at once: a panic (capacity overflow) or an abort"]
 fn any_number_of_reminders_may_be_asked_for() {
     for path in PATHS {
         let options = ForwardOptions::new().with_path(path).with_reminders(usize::MAX);

@@ -185,7 +185,6 @@ fn a_seed_makes_one_layer() {
 }
 
 #[test]
-#[ignore = "bug: Burn's `materialize` draws nothing, so `init` leaves the drawing to the first use"]
 fn numbers_are_drawn_by_init() {
     let device = Device::flex();
     let values = |between: u64| {

@@ -588,3 +588,13 @@ pub(crate) fn carried_primitive<const D: usize>(what: &str, tensor: Tensor<D>) -
     }
     Ok(primitive.to_contiguous())
 }
+
+/// Whether no number of a carried state that a step would use is a NaN or an infinity.
+pub(crate) fn check_carried(carried: &Carried, slots: impl Fn(usize) -> usize) -> Result<()> {
+    let [_, room, units] = [0, 1, 2].map(|i| carried.memory.shape()[i]);
+    let mut rows = floats(&carried.memory).chunks_exact(room * units).enumerate();
+    let finite = all_finite(floats(&carried.hidden))
+        && all_finite(floats(&carried.cell))
+        && rows.all(|(row, memory)| all_finite(&memory[..slots(row) * units]));
+    if finite { Ok(()) } else { Err(SabError::NonFinite { what: "state", place: String::new() }) }
+}

@@ -54,6 +54,7 @@ impl Problem {
     pub(crate) fn with_derived_sizes(mut self) -> Self {
         self.padded = self.hidden.next_multiple_of(PANEL);
         self.slot_room = self.clocks.iter().map(|clock| clock.slots_at(self.time)).max().unwrap_or(1);
+        self.reminders = self.reminders.map(|most| self.rules.most_reminders(most, self.slot_room));
         self
     }
 

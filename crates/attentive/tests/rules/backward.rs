@@ -134,7 +134,6 @@ fn r9_the_phase_does_not_change_what_is_computed() {
 }
 
 #[test]
-#[ignore = "bug: step + phase overflows in `Rules::cut_after` (a wrong grid; a panic with overflow checks)"]
 fn r9_a_huge_phase_is_a_phase() {
     for path in PATHS {
         let steps =

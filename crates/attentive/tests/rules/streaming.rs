@@ -156,7 +156,6 @@ fn r14_a_reset_row_is_a_fresh_row_and_the_others_go_on() {
 }
 
 #[test]
-#[ignore = "bug: on the fused path, `SabState::after` appends behind the room that a reset of all rows leaves"]
 fn r14_all_rows_reset_are_fresh_rows() {
     for path in PATHS {
         for config in configs() {
@@ -166,7 +165,6 @@ fn r14_all_rows_reset_are_fresh_rows() {
 }
 
 #[test]
-#[ignore = "bug: on the fused path, `SabState::after` appends behind the room that the record has left"]
 fn r14_a_record_with_room_to_spare_goes_on_like_one_without() {
     for path in PATHS {
         let lstm = layer(&SabLstmConfig::new(3, 5).with_k_top(2));

@@ -49,6 +49,9 @@ pub(super) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
     unsafe {
         // Beyond this bound the quotient would leave -1..=1.
         const BOUND: f32 = 7.905_311;
+        // Beyond this one tanh is ±1 in single precision, and its slope must be 0: weights of any size multiply it.
+        const ONE: f32 = 9.02;
+        let given = x;
         let x = S::min(S::max(x, S::splat(-BOUND)), S::splat(BOUND));
         let square = S::mul(x, x);
         let mut p = S::splat(-2.760_768_5e-16);
@@ -59,6 +62,6 @@ pub(super) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
         for coefficient in [1.185_347e-4, 2.268_434_6e-3, 4.893_525e-3] {
             q = S::fma(square, q, S::splat(coefficient));
         }
-        S::div(S::mul(x, p), q)
+        S::saturate(S::div(S::mul(x, p), q), given, ONE)
     }
 }

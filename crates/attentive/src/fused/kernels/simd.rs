@@ -31,6 +31,8 @@ pub(crate) trait Simd: Copy {
     unsafe fn exp2_whole(n: Self::V) -> Self::V;
     /// The sum of all lanes, always in the same order.
     unsafe fn sum(v: Self::V) -> f32;
+    /// `value`, or ±1 with the sign of `x` where x is beyond `limit`. A NaN is not beyond.
+    unsafe fn saturate(value: Self::V, x: Self::V, limit: f32) -> Self::V;
     /// Whether every lane is in `-limit..=limit` (a NaN is not).
     unsafe fn all_within(v: Self::V, limit: f32) -> bool;
 }
@@ -111,6 +113,10 @@ impl Simd for Portable {
     #[inline(always)]
     unsafe fn sum(v: Self::V) -> f32 {
         ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
+    }
+    #[inline(always)]
+    unsafe fn saturate(value: Self::V, x: Self::V, limit: f32) -> Self::V {
+        zip(value, x, |value, x| if x.abs() > limit { 1.0_f32.copysign(x) } else { value })
     }
     #[inline(always)]
     unsafe fn all_within(v: Self::V, limit: f32) -> bool {
@@ -197,6 +203,15 @@ mod avx2 {
                 let four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
                 let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
                 _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn saturate(value: __m256, x: __m256, limit: f32) -> __m256 {
+            unsafe {
+                let sign = _mm256_set1_ps(-0.0);
+                let beyond = _mm256_cmp_ps::<_CMP_GT_OQ>(_mm256_andnot_ps(sign, x), _mm256_set1_ps(limit));
+                let one = _mm256_or_ps(_mm256_and_ps(sign, x), _mm256_set1_ps(1.0));
+                _mm256_blendv_ps(value, one, beyond)
             }
         }
         #[inline(always)]
