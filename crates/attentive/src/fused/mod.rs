@@ -17,6 +17,7 @@ mod keys;
 mod pool;
 mod problem;
 mod readout;
+mod scores;
 mod sweep;
 mod tape;
 mod team;

@@ -3,10 +3,10 @@
 //! The sweep hands pairs over in chunks, while they are still in the cache. Pairs come in one fixed order and every
 //! thread has columns of its own, so the number of threads does not change a bit.
 
-use super::forward::memory;
 use super::kernels::Kernels;
 use super::kernels::gemm::{PANEL, TILE_ROWS};
 use super::problem::{Inputs, Problem};
+use super::scores::memory;
 use super::team::Shared;
 use std::ops::Range;
 

@@ -382,7 +382,7 @@ fn r4_of_equal_scores_the_older_memory_comes_first() {
     let (parameters, input) = symbols(&steps);
     // Three memories of zeros, so that there are more than k_top from the first step on.
     let start = || {
-        let [hidden, memory] = [vec![1, 2], vec![1, 3, 2]].map(|shape| TensorData::zeros::<f32, _>(shape));
+        let [hidden, memory] = [vec![1, 2], vec![1, 3, 2]].map(TensorData::zeros::<f32, _>);
         let record = SabStateRecord { hidden: hidden.clone(), cell: hidden, memory, steps: vec![2], k_att: 1 };
         Some(SabState::from_record(record, &Device::flex()).expect("a good record"))
     };

@@ -206,7 +206,7 @@ fn r3_the_query_decides_what_is_chosen() {
         };
         // Only the last input changes, so all memories stay the same.
         let mut moved = dense(&x).clone();
-        moved.values[33..].iter_mut().for_each(|x| *x = -2.0 * *x);
+        moved.values[33..].iter_mut().for_each(|x| *x *= -2.0);
         assert_ne!(last(&x, &parameters), last(&Input::Dense(moved), &parameters), "{path:?}");
     }
 }

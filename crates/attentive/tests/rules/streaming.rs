@@ -133,10 +133,10 @@ fn after_reset(config: &SabLstmConfig, rows: &[usize], calls: &[usize], path: Pa
     for len in calls {
         let go_on = |state| stretch(&lstm, x.clone().narrow(1, from, *len), state, path);
         let ((got, after), (on, after_on), (anew, after_anew)) = (go_on(reset), go_on(unbroken), go_on(fresh));
-        for row in 0..3 {
+        for (row, got) in got.iter().enumerate() {
             let right = if rows.contains(&row) { (&anew, &after_anew) } else { (&on, &after_on) };
             let what = format!("{path:?}, reset {rows:?}, row {row}, step {from}, {config:?}");
-            assert_eq!(got[row], right.0[row], "{what}");
+            assert_eq!(*got, right.0[row], "{what}");
             assert_eq!(state_bits(&after)[row], state_bits(right.1)[row], "{what}");
         }
         (reset, unbroken, fresh) = (Some(after), Some(after_on), Some(after_anew));

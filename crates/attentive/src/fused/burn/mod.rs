@@ -5,11 +5,16 @@
 //! leave the adjoints in the [`Exchange`]; the carrier's step then runs the sweep. An output that the loss does
 //! not use leaves nothing, and nothing is copied or filled with zeros on the way.
 
+mod exchange;
+mod readout;
+
+use exchange::{Exchange, Output};
+use readout::{LinkedRead, LinkedReadoutBackward, ReadoutBackward, linked_operands, readout_adjoint, run_readout};
+
 use super::backward::{TapeInputs, backward};
 use super::forward::{CallData, ForwardResult, forward};
 use super::problem::{Inputs, Problem};
-use super::readout::{Readout, pack};
-use super::sweep::{OutputAdjoints, ReadoutAdjoint};
+use super::sweep::OutputAdjoints;
 use super::tape::Tape;
 use super::weights::{Parameters, all_finite};
 use crate::error::{Result, SabError};
@@ -20,12 +25,13 @@ use burn::backend::autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 use burn::backend::flex::FlexTensor;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Backend, Dispatch, DispatchTensor, Flex, TensorMetadata, backend_extension};
+use burn::backend::{Autodiff, Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Tensor, TensorData};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use super::kernels::Kernels;
 pub(crate) use super::problem::{Inputs as FusedInputs, Problem as FusedProblem};
+pub(crate) use readout::{OutputLink, readout_rows};
 
 /// The state carried into a call, `[batch, hidden]` twice and `[batch, slots, hidden]`.
 #[derive(Clone, Debug)]
@@ -41,86 +47,6 @@ pub(crate) struct Call {
     pub(crate) problem: Problem,
     pub(crate) carried: Option<Carried>,
     exchange: Arc<Exchange>,
-}
-
-/// What passes between the nodes of one call, and back to the caller.
-#[derive(Debug, Default)]
-pub(crate) struct Exchange(Mutex<Exchanged>);
-
-#[derive(Debug, Default)]
-struct Exchanged {
-    hidden: Option<FlexTensor>,
-    summary: Option<FlexTensor>,
-    last_cell: Vec<f32>,
-    reminders: Option<Reminders>,
-    error: Option<SabError>,
-    d_hidden: Option<FlexTensor>,
-    d_summary: Option<FlexTensor>,
-    readouts: Vec<LinkedAdjoint>,
-}
-
-/// A readout's derivative on its way to the sweep.
-#[derive(Debug)]
-struct LinkedAdjoint {
-    d_y: FlexTensor,
-    v1: FlexTensor,
-    v2: FlexTensor,
-    last_step: bool,
-}
-
-/// What a readout needs to read a call's outputs directly, so that its derivative reaches the sweep as it is.
-#[derive(Clone, Debug)]
-pub(crate) struct OutputLink {
-    carrier: DispatchTensor,
-    exchange: Arc<Exchange>,
-    /// `[batch, time, hidden]` twice.
-    hidden: FlexTensor,
-    summary: FlexTensor,
-    /// Whether there are summaries at all; a plain LSTM's are zero (R6).
-    attends: bool,
-}
-
-/// A readout of a call's outputs.
-#[derive(Clone, Debug)]
-pub(crate) struct LinkedRead {
-    exchange: Arc<Exchange>,
-    hidden: FlexTensor,
-    /// `None`: all zero.
-    summary: Option<FlexTensor>,
-    last_step: bool,
-}
-
-impl Exchange {
-    fn lock(&self) -> MutexGuard<'_, Exchanged> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Which output of a call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Output {
-    Hidden,
-    Summary,
-}
-
-impl Output {
-    fn value(self, exchange: &Exchange) -> FlexTensor {
-        let mut exchanged = exchange.lock();
-        let value = match self {
-            Output::Hidden => exchanged.hidden.take(),
-            Output::Summary => exchanged.summary.take(),
-        };
-        // Empty only after an error, which the caller reports instead of using the outputs.
-        value.unwrap_or_else(carrier)
-    }
-
-    fn set_adjoint(self, exchange: &Exchange, adjoint: FlexTensor) {
-        let mut exchanged = exchange.lock();
-        match self {
-            Output::Hidden => exchanged.d_hidden = Some(adjoint),
-            Output::Summary => exchanged.d_summary = Some(adjoint),
-        }
-    }
 }
 
 /// The operations that Burn dispatches to.
@@ -260,88 +186,6 @@ impl SabBackend for Flex {
     }
 }
 
-/// The rows that a linked readout sees: all steps of all rows, or the last step of each.
-fn linked_operands(read: &LinkedRead, [v1, v2, bias]: [FlexTensor; 3]) -> ReadoutOperands {
-    let [batch, time, hidden] = [0, 1, 2].map(|i| read.hidden.shape()[i]);
-    let rows = |states: &FlexTensor| match read.last_step {
-        true => {
-            let last = floats(states).chunks_exact(time * hidden).flat_map(|row| &row[(time - 1) * hidden..]);
-            tensor(last.copied().collect(), vec![batch, hidden])
-        }
-        false => states.reshape(vec![batch * time, hidden].into()),
-    };
-    let summary = read.summary.as_ref().map_or_else(|| tensor(Vec::new(), vec![0, hidden]), rows);
-    [rows(&read.hidden), summary, v1, v2, bias].map(|operand| operand.to_contiguous())
-}
-
-#[derive(Debug)]
-struct LinkedReadoutBackward;
-
-impl Backward<Flex, 4> for LinkedReadoutBackward {
-    type State = (ReadoutOperands, LinkedRead);
-
-    fn backward(self, ops: Ops<Self::State, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let d_y = grads.consume::<Flex>(&ops.node).to_contiguous();
-        let (operands, read) = &ops.state;
-        let result = readout(operands).backward(floats(&operands[0]), floats(&operands[1]), floats(&d_y), [false; 2]);
-        let [carrier_node, v1, v2, bias] = ops.parents;
-        if let Some(parent) = carrier_node {
-            let (v1, v2, last_step) = (operands[2].clone(), operands[3].clone(), read.last_step);
-            read.exchange.lock().readouts.push(LinkedAdjoint { d_y, v1, v2, last_step });
-            grads.register::<Flex>(parent.id, carrier());
-        }
-        for ((parent, gradient), operand) in
-            [v1, v2, bias].into_iter().zip([result.v1, result.v2, result.bias]).zip(&operands[2..])
-        {
-            if let Some(parent) = parent {
-                grads.register::<Flex>(parent.id, tensor(gradient, operand.shape().to_vec()));
-            }
-        }
-    }
-}
-
-/// Hidden states, summaries, V1, V2 and bias.
-type ReadoutOperands = [FlexTensor; 5];
-
-fn readout(operands: &ReadoutOperands) -> Readout<'_> {
-    let [hidden, _, v1, v2, bias] = operands;
-    Readout {
-        rows: hidden.shape()[0],
-        hidden: hidden.shape()[1],
-        output: bias.shape()[0],
-        v1: floats(v1),
-        v2: floats(v2),
-        threads: crate::options::ForwardOptions::new().thread_count(),
-        kernels: Kernels::detect(),
-    }
-}
-
-fn run_readout(operands: &ReadoutOperands) -> FlexTensor {
-    let readout = readout(operands);
-    let y = readout.forward(floats(&operands[0]), floats(&operands[1]), floats(&operands[4]));
-    tensor(y, vec![readout.rows, readout.output])
-}
-
-#[derive(Debug)]
-struct ReadoutBackward;
-
-impl Backward<Flex, 5> for ReadoutBackward {
-    type State = ReadoutOperands;
-
-    fn backward(self, ops: Ops<ReadoutOperands, 5>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let d_y = grads.consume::<Flex>(&ops.node).to_contiguous();
-        let operands = &ops.state;
-        let wanted = [ops.parents[0].is_some(), ops.parents[1].is_some()];
-        let result = readout(operands).backward(floats(&operands[0]), floats(&operands[1]), floats(&d_y), wanted);
-        let gradients = [result.hidden, result.summary, Some(result.v1), Some(result.v2), Some(result.bias)];
-        for ((parent, gradient), operand) in ops.parents.into_iter().zip(gradients).zip(operands) {
-            if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<Flex>(parent.id, tensor(gradient, operand.shape().to_vec()));
-            }
-        }
-    }
-}
-
 /// What the sweep needs besides the outputs' adjoints. Burn asks for `Clone`; the tape is used once.
 #[derive(Clone, Debug)]
 struct SequenceState {
@@ -391,16 +235,6 @@ impl Backward<Flex, 7> for SequenceBackward {
             }
         }
     }
-}
-
-fn readout_adjoint(linked: &LinkedAdjoint) -> ReadoutAdjoint<'_> {
-    let [hidden, output] = [linked.v1.shape()[0], linked.v1.shape()[1]];
-    let transposed = |v: &FlexTensor| {
-        let v = floats(v);
-        pack(output, hidden, |class, unit| v[unit * output + class])
-    };
-    let (v1, v2) = (transposed(&linked.v1), transposed(&linked.v2));
-    ReadoutAdjoint { d_y: floats(&linked.d_y), output, last_step: linked.last_step, v1, v2 }
 }
 
 #[derive(Debug)]
@@ -480,47 +314,6 @@ impl<C: CheckpointStrategy> SabBackend for Autodiff<Flex, C> {
     }
 }
 
-impl OutputLink {
-    /// Whether a tensor is one of the outputs as the call made it.
-    fn same(output: &FlexTensor, tensor: &Tensor<3>) -> bool {
-        let primitive = tensor.clone().inner().try_into_primitive::<Flex>();
-        primitive.is_ok_and(|primitive| {
-            Arc::ptr_eq(&primitive.data_arc(), &output.data_arc()) && primitive.layout() == output.layout()
-        })
-    }
-
-    /// Whether these are the outputs as the call made them, not something computed from them since.
-    pub(crate) fn still_holds(&self, hidden: &Tensor<3>, summary: &Tensor<3>) -> bool {
-        Self::same(&self.hidden, hidden) && Self::same(&self.summary, summary)
-    }
-
-    /// The readout of all steps, `[batch * time, output]`, or of the last ones, `[batch, output]`.
-    pub(crate) fn read(&self, v1: Tensor<2>, v2: Tensor<2>, bias: Tensor<1>, last_step: bool) -> Tensor<2> {
-        let (exchange, hidden) = (self.exchange.clone(), self.hidden.clone());
-        let summary = self.attends.then(|| self.summary.clone());
-        Tensor::from_dispatch(Dispatch::sab_linked_readout(
-            self.carrier.clone(),
-            v1.into_dispatch(),
-            v2.into_dispatch(),
-            bias.into_dispatch(),
-            LinkedRead { exchange, hidden, summary, last_step },
-        ))
-    }
-}
-
-/// The readout on Burn tensors of type `f32` on a Flex device, shapes checked by the caller.
-pub(crate) fn readout_rows(
-    hidden: Tensor<2>, summary: Tensor<2>, v1: Tensor<2>, v2: Tensor<2>, bias: Tensor<1>,
-) -> Tensor<2> {
-    Tensor::from_dispatch(Dispatch::sab_readout(
-        hidden.into_dispatch(),
-        summary.into_dispatch(),
-        v1.into_dispatch(),
-        v2.into_dispatch(),
-        bias.into_dispatch(),
-    ))
-}
-
 /// What a call of the operation gives.
 pub(crate) struct FusedOutput {
     /// `[batch, time, hidden]`
@@ -563,7 +356,7 @@ pub(crate) fn sequence(
         let (Some(hidden), Some(summary)) = outputs else {
             return Err(SabError::NoFusedPath("the operation returned nothing".into()));
         };
-        let link = OutputLink { carrier: carrier.clone(), exchange: exchange.clone(), hidden, summary, attends };
+        let link = OutputLink::new(carrier.clone(), exchange.clone(), hidden, summary, attends);
         (std::mem::take(&mut exchanged.last_cell), exchanged.reminders.take(), link)
     };
     let hidden_states = Dispatch::sab_output(carrier.clone(), exchange.clone(), Output::Hidden);
