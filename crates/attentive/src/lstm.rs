@@ -36,6 +36,9 @@ pub struct SabLstm {
     /// Calls so far: what random phases are drawn from where the caller does not say.
     #[module(skip)]
     calls: Arc<AtomicU64>,
+    #[cfg(feature = "flex")]
+    #[module(skip)]
+    prepared: Arc<crate::fused::burn::PreparedWeights>,
 }
 
 /// The values of the parameters in one call.
@@ -162,6 +165,8 @@ impl SabLstmConfig {
             w3: drawn(uniform(start.score_gain), [hidden], device),
             config: self.clone(),
             calls: Arc::default(),
+            #[cfg(feature = "flex")]
+            prepared: Arc::default(),
         }
     }
 }
@@ -407,7 +412,7 @@ impl SabLstm {
             },
             reminders: options.reminders,
         };
-        let out = engine::sequence(weights, dense, problem.with_derived_sizes(), carried)?;
+        let out = engine::sequence(weights, dense, problem.with_derived_sizes(), carried, self.prepared.clone())?;
         let state = SabState::after(state, &out.hidden, out.last_cell, &steps, k_att)?;
         let link = Some(out.link);
         Ok(SabOutput { hidden: out.hidden, summary: out.summary, state, reminders: out.reminders, link })

@@ -376,3 +376,31 @@ fn both_layers_of_a_stack_get_the_same_gradients_on_both_paths() {
         assert!(common::difference(a, b, 1.0) < 1e-5);
     }
 }
+
+#[test]
+fn inference_follows_the_parameters_when_they_change() {
+    // Packed weights are kept between calls without autodiff; they must never outlive what they were packed from.
+    let device = Device::flex().autodiff();
+    let mut lstm = SabLstmConfig::new(3, 20).init(&device);
+    let x = Tensor::<3>::ones([2, 6, 3], &device.clone().inner());
+    let tokens = Tensor::<2, burn::tensor::Int>::ones([2, 6], &device.clone().inner());
+    let mut optimizer = burn::optim::AdamConfig::new().init();
+    let mut seen: Vec<Vec<f32>> = Vec::new();
+    for _ in 0..3 {
+        let infer = |lstm: &attentive::SabLstm| {
+            let dense = lstm.valid().forward(x.clone(), None).expect("a good input").hidden;
+            let of_tokens = lstm.valid().forward(tokens.clone(), None).expect("a good input").hidden;
+            [dense, of_tokens].map(|h| h.into_data().to_vec::<f32>().expect("floats")).concat()
+        };
+        let got = infer(&lstm);
+        assert_eq!(got, infer(&lstm), "twice the same");
+        // A layer made anew has packed nothing yet.
+        let fresh = SabLstmConfig::new(3, 20).init(&device).load_record(lstm.clone().into_record());
+        assert_eq!(got, infer(&fresh));
+        assert!(!seen.contains(&got), "the update changed nothing");
+        seen.push(got);
+        let loss = lstm.forward(x.clone(), None).expect("a good input").hidden.sum();
+        let gradients = burn::optim::GradientsParams::from_grads(loss.backward(), &lstm);
+        lstm = optimizer.step(0.1, lstm, gradients);
+    }
+}

@@ -7,11 +7,12 @@ use super::problem::{Inputs, Problem};
 use super::scores::{ScoreView, memory};
 use super::tape::Tape;
 use super::team::{self, Barrier, Shared, Worker};
-use super::weights::{ForwardWeights, Parameters};
+use super::weights::ForwardWeights;
 use crate::memory::RowClock;
 use crate::reminders::{Reminder, Reminders, keep_largest};
 use crate::retrieval::Choice;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Data of one call besides the parameters.
 #[derive(Clone, Copy, Debug)]
@@ -57,9 +58,8 @@ fn output(len: usize) -> Vec<f32> {
     values
 }
 
-pub(crate) fn forward(problem: Problem, parameters: &Parameters<'_>, data: CallData<'_>) -> ForwardResult {
+pub(crate) fn forward(problem: Problem, weights: Arc<ForwardWeights>, data: CallData<'_>) -> ForwardResult {
     let threads = problem.workers();
-    let weights = ForwardWeights::new(&problem, parameters, threads);
     let mut tape = Tape::new(problem, weights);
     let problem = tape.problem.clone();
     let (batch, time, hidden, padded) = (problem.batch, problem.time, problem.hidden, problem.padded);

@@ -3,12 +3,13 @@
 use super::pool::Buffer;
 use super::problem::Problem;
 use super::weights::ForwardWeights;
+use std::sync::Arc;
 
 /// The record of one forward pass. Buffers are time-major, `[time, batch, ...]`, unless said.
 #[derive(Debug)]
 pub(crate) struct Tape {
     pub(super) problem: Problem,
-    pub(super) weights: ForwardWeights,
+    pub(super) weights: Arc<ForwardWeights>,
     /// Activations of the gates, `[time, batch, 4 * padded]`.
     pub(super) gates: Buffer,
     /// Cells, the initial ones first, `[time + 1, batch, padded]`.
@@ -39,7 +40,7 @@ impl Tape {
         &self.problem
     }
 
-    pub(super) fn new(problem: Problem, weights: ForwardWeights) -> Self {
+    pub(super) fn new(problem: Problem, weights: Arc<ForwardWeights>) -> Self {
         let attends = problem.rules.attends();
         let (batch, padded) = (problem.batch, problem.padded);
         let steps = problem.tape_steps();

@@ -101,7 +101,7 @@ fn pack_transposed(problem: &Problem, matrix: &[f32], rows: usize, width: usize,
 
 /// What the forward pass multiplies by.
 #[derive(Clone, Debug)]
-pub(super) struct ForwardWeights {
+pub(crate) struct ForwardWeights {
     /// `[h (, x, 1)] -> gates`: `[recurrent_width, 4 * padded]`
     pub(super) gates: PackedMatrix,
     /// Projected inputs of the tokens with the bias added, `[input, 4 * padded]`; empty for dense inputs.
@@ -113,7 +113,8 @@ pub(super) struct ForwardWeights {
 }
 
 impl ForwardWeights {
-    pub(super) fn new(problem: &Problem, parameters: &Parameters<'_>, threads: usize) -> Self {
+    pub(crate) fn new(problem: &Problem, parameters: &Parameters<'_>) -> Self {
+        let threads = problem.workers();
         let (hidden, padded) = (problem.hidden, problem.padded);
         let dense = matches!(problem.inputs, Inputs::Dense);
         let gates = pack(problem.recurrent_width(), 4 * padded, threads, |panel, slice| {
@@ -144,6 +145,11 @@ impl ForwardWeights {
         let mut w3 = vec![0.0; padded];
         w3[..hidden].copy_from_slice(parameters.w3);
         Self { gates, token_table, w1: square(parameters.w1), w2: square(parameters.w2), w3 }
+    }
+
+    /// Whether they were packed for this kind of input; a layer may take both.
+    pub(crate) fn fits(&self, problem: &Problem) -> bool {
+        self.token_table.is_empty() == matches!(problem.inputs, Inputs::Dense)
     }
 }
 

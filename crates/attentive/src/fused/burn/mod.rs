@@ -16,7 +16,7 @@ use super::forward::{CallData, ForwardResult, forward};
 use super::problem::{Inputs, Problem};
 use super::sweep::OutputAdjoints;
 use super::tape::Tape;
-use super::weights::{Parameters, all_finite};
+use super::weights::{ForwardWeights, Parameters, all_finite};
 use crate::error::{Result, SabError};
 use crate::reminders::Reminders;
 use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
@@ -46,7 +46,41 @@ pub(crate) struct Carried {
 pub(crate) struct Call {
     pub(crate) problem: Problem,
     pub(crate) carried: Option<Carried>,
+    prepared: Arc<PreparedWeights>,
     exchange: Arc<Exchange>,
+}
+
+/// The packed weights of the last call without autodiff: a stream of steps packs them once.
+///
+/// They belong to tensors, not to values: as long as the tensors are held here nobody writes them (Burn copies what is
+/// shared before it writes), so the same memory means the same values.
+#[derive(Debug, Default)]
+pub(crate) struct PreparedWeights(Mutex<Option<(Vec<FlexTensor>, Arc<ForwardWeights>)>>);
+
+impl PreparedWeights {
+    /// The packed weights of these operands, or an error if one holds a NaN or an infinity.
+    fn of(&self, operands: &Operands, problem: &Problem) -> Result<Arc<ForwardWeights>> {
+        let parameters = &operands[..6];
+        let same_memory =
+            |a: &FlexTensor, b: &FlexTensor| Arc::ptr_eq(&a.data_arc(), &b.data_arc()) && a.layout() == b.layout();
+        let same = |held: &[FlexTensor]| held.iter().zip(parameters).all(|(a, b)| same_memory(a, b));
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, weights)) = last.as_ref().filter(|(held, weights)| same(held) && weights.fits(problem)) {
+            return Ok(weights.clone());
+        }
+        let weights = pack_weights(operands, problem)?;
+        // Holding them while they are trained would make every update copy them.
+        *last = (!problem.tracked).then(|| (parameters.to_vec(), weights.clone()));
+        Ok(weights)
+    }
+}
+
+fn pack_weights(operands: &Operands, problem: &Problem) -> Result<Arc<ForwardWeights>> {
+    let parameters = parameters(operands);
+    match parameters.non_finite() {
+        Some(what) => Err(SabError::NonFinite { what, place: String::new() }),
+        None => Ok(Arc::new(ForwardWeights::new(problem, &parameters))),
+    }
 }
 
 /// The operations that Burn dispatches to.
@@ -108,11 +142,8 @@ fn dense<'a>(operands: &'a Operands, problem: &Problem) -> &'a [f32] {
     }
 }
 
-/// The first NaN or infinity among what comes in.
-fn check_operands(operands: &Operands, problem: &Problem) -> Result<()> {
-    if let Some(what) = parameters(operands).non_finite() {
-        return Err(SabError::NonFinite { what, place: String::new() });
-    }
+/// The first NaN or infinity of the input.
+fn check_input(operands: &Operands, problem: &Problem) -> Result<()> {
     let dense = dense(operands, problem);
     if !all_finite(dense) {
         let place = dense.iter().position(|x| !x.is_finite()).unwrap_or(0) / problem.input;
@@ -127,10 +158,13 @@ fn run(operands: &Operands, mut call: Call, tracked: bool) -> Option<(Tape, Flex
     call.problem.tracked = tracked;
     let problem = &call.problem;
     let (batch, time, hidden) = (problem.batch, problem.time, problem.hidden);
-    if let Err(error) = check_operands(operands, problem) {
-        call.exchange.lock().error = Some(error);
-        return None;
-    }
+    let weights = match check_input(operands, problem).and_then(|()| call.prepared.of(operands, problem)) {
+        Ok(weights) => weights,
+        Err(error) => {
+            call.exchange.lock().error = Some(error);
+            return None;
+        }
+    };
     let carried = call.carried.as_ref();
     let data = CallData {
         dense: dense(operands, problem),
@@ -139,7 +173,7 @@ fn run(operands: &Operands, mut call: Call, tracked: bool) -> Option<(Tape, Flex
         memory: carried.map_or(&[], |carried| floats(&carried.memory)),
     };
     let ForwardResult { hidden: states, summary, last_cell, reminders, tape } =
-        forward(call.problem.clone(), &parameters(operands), data);
+        forward(call.problem.clone(), weights, data);
     let mut exchanged = call.exchange.lock();
     // A NaN in a row's state stays in it to the end, so the last one tells.
     let last = |row: usize| &states[(row * time + time - 1) * hidden..][..hidden];
@@ -329,10 +363,11 @@ pub(crate) struct FusedOutput {
 /// Runs the operation on Burn tensors of type `f32` on a Flex device.
 pub(crate) fn sequence(
     weights: crate::lstm::Weights, input: Option<Tensor<3>>, problem: Problem, carried: Option<Carried>,
+    prepared: Arc<PreparedWeights>,
 ) -> Result<FusedOutput> {
     let exchange = Arc::new(Exchange::default());
     let (batch, hidden, attends) = (problem.batch, problem.hidden, problem.rules.attends());
-    let call = Call { problem, carried, exchange: exchange.clone() };
+    let call = Call { problem, carried, prepared, exchange: exchange.clone() };
     let input = match input {
         Some(input) => input.into_dispatch(),
         None => Tensor::<1>::from_primitive::<Flex>(carrier()).into_dispatch(),
