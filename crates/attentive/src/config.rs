@@ -75,6 +75,9 @@ pub enum Hops {
     One,
 }
 
+/// The largest sizes: a gigabyte of weights has another cause.
+const MOST_INPUT: usize = 1 << 24;
+const MOST_HIDDEN: usize = 1 << 16;
 /// The largest `k_att`: step numbers must not overflow.
 pub(crate) const MOST_K_ATT: usize = u32::MAX as usize;
 
@@ -271,6 +274,11 @@ impl SabLstmConfig {
         self
     }
 
+    /// Whether a layer of these sizes can exist.
+    pub(crate) fn sizes_are_possible(&self) -> bool {
+        (1..=MOST_INPUT).contains(&self.input) && (1..=MOST_HIDDEN).contains(&self.hidden)
+    }
+
     /// Checks every field; the error names the first that is wrong and what would be right.
     pub fn validate(&self) -> Result<()> {
         let at_least_one = |field, value: usize, hint: &str| match value {
@@ -280,6 +288,13 @@ impl SabLstmConfig {
         at_least_one("input", self.input, "the size of a dense input or the number of tokens, at least 1")?;
         at_least_one("hidden", self.hidden, "the number of hidden units, at least 1")?;
         at_least_one("k_att", self.k_att, "every k_att-th step is stored, so it is at least 1")?;
+        let at_most = |field, value: usize, most: usize| match value > most {
+            true => Err(SabError::Config { field, value: value.to_string(), hint: format!("at most {most}") }),
+            false => Ok(()),
+        };
+        at_most("input", self.input, MOST_INPUT)?;
+        at_most("hidden", self.hidden, MOST_HIDDEN)?;
+        at_most("k_att", self.k_att, MOST_K_ATT)?;
         if let KTrunc::Every(steps) = self.k_trunc {
             at_least_one("k_trunc", steps, "at least 1 step, or none for full backpropagation through time")?;
         }
@@ -306,10 +321,6 @@ impl SabLstmConfig {
         if let Some((field, value, _)) = drawn.into_iter().find(|(_, value, by)| value * by > f64::from(f32::MAX)) {
             let hint = "bound and gains must stay finite in single precision".to_string();
             return Err(SabError::Config { field, value: value.to_string(), hint });
-        }
-        if self.k_att > MOST_K_ATT {
-            let hint = format!("at most {MOST_K_ATT}");
-            return Err(SabError::Config { field: "k_att", value: self.k_att.to_string(), hint });
         }
         Ok(())
     }

@@ -133,7 +133,7 @@ impl SabLstmConfig {
     /// [`validate`](SabLstmConfig::validate) makes a layer whose `forward` returns the error.
     pub fn init(&self, device: &Device) -> SabLstm {
         // A layer of a wrong size is never run, but it must exist.
-        let (input, hidden) = (self.input.max(1), self.hidden.max(1));
+        let (input, hidden) = if self.sizes_are_possible() { (self.input, self.hidden) } else { (1, 1) };
         let start = &self.initialization;
         let bound = start.bound.unwrap_or(1.0 / (hidden as f64).sqrt());
         let uniform = |gain: f64| match (bound * gain).abs() {
@@ -356,7 +356,7 @@ impl SabLstm {
         };
         let out = portable::forward(&weights, input, state, rules, options.reminders)?;
         if !is_finite(out.state.hidden()) {
-            return Err(SabError::NonFinite { what: "hidden", place: ": parameters or products are".into() });
+            return Err(SabError::NonFinite { what: "hidden", place: ", from a parameter or a product".into() });
         }
         Ok(SabOutput {
             hidden: out.hidden,

@@ -54,8 +54,10 @@ impl Choice {
         }
         if sum > 0.0 {
             self.weights.iter_mut().for_each(|w| *w /= sum);
+        } else if sum.is_nan() {
+            self.weights.fill(f32::NAN);
         } else {
-            // R5. A NaN among the scores ends here too: it reaches the caller through h, not through a weight.
+            // R5
             self.weights.fill(0.0);
             sum = 0.0;
         }

@@ -27,7 +27,7 @@ fn observe(
 ) -> SabOutput {
     let device = Device::flex().autodiff();
     let (x, _) = input.tensor(DType::F32, &device);
-    let options = by(path).with_reminders(64);
+    let options = by(path).with_reminders(100);
     parameters.layer(config, DType::F32, &device).forward_with(x, state, &options).expect("a good input")
 }
 

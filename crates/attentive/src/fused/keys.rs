@@ -19,7 +19,9 @@ impl Projection<'_> {
 
 /// `1 - tanh(p + q)`, accurate where tanh is near 1.
 fn complement(p: f32, q: f32) -> f32 {
-    2.0 / (1.0 + (2.0 * (p + q)).min(88.0).exp())
+    let exponent = 2.0 * (p + q);
+    // Not `min`, which would turn a NaN into a number.
+    2.0 / (1.0 + if exponent > 88.0 { 88.0_f32 } else { exponent }.exp())
 }
 
 /// The score less `sum(W3)`, as the fast kernel computes it.
@@ -34,7 +36,8 @@ pub(super) fn score_backward(
 ) {
     for i in 0..w3.len() {
         let u = complement(key.get(i), query.get(i));
-        d_w3[i] += d_score * (1.0 - u);
+        // As in the fast kernel: a row's adjoints add up to 0.
+        d_w3[i] -= d_score * u;
         let d = d_score * w3[i] * u * (2.0 - u);
         d_query[i] += d;
         d_key[i] += d;

@@ -44,6 +44,7 @@ impl ScoreView<'_> {
                 kernel(padded, slots, keys, query.values.as_ptr(), self.w3.as_ptr(), scores.as_mut_ptr());
                 return;
             }
+            let mut lost = false;
             for (slot, score) in scores.iter_mut().enumerate() {
                 let key = self.key(first + slot);
                 if key.exponential && query.exponential {
@@ -51,7 +52,13 @@ impl ScoreView<'_> {
                     kernel(padded, 1, key.values.as_ptr(), query.values.as_ptr(), self.w3.as_ptr(), score);
                 } else {
                     *score = keys::score(key, query, self.w3);
+                    lost |= score.is_nan();
                 }
+            }
+            if lost {
+                // One score that is no number would simply not be chosen; all of them make the state NaN, which is
+                // reported.
+                scores.fill(f32::NAN);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! R9 to R13: where gradient goes, and where it is exactly zero.
 
-use crate::common::{Array, Input, Numbers, Parameters, difference, random_state};
+use crate::common::{Array, Input, Numbers, Parameters, difference, random_state, run};
 use crate::{Gradients, PATHS, at, by, by_hand, chosen, observe, only, reach};
 use attentive::{Hops, KTrunc, Path, SabLstmConfig, SabOutput, SabState, SabStateRecord, ScoreGradient, TruncPhase};
 use burn::tensor::{DType, Device, TensorData};
@@ -121,6 +121,29 @@ fn r9_a_random_phase_is_drawn_from_seed_and_number_of_the_batch() {
     lengths.sort_unstable();
     lengths.dedup();
     assert_eq!(lengths, [1, 2, 3, 4, 5], "every phase is drawn");
+}
+
+#[test]
+fn r9_without_a_number_of_the_batch_a_layer_counts_its_calls() {
+    let config = config().with_k_trunc(5).with_trunc_phase(TruncPhase::Random).with_k_top(0);
+    let device = Device::flex().autodiff();
+    for path in PATHS {
+        // How far gradient comes in each of the first calls of a new layer.
+        let lengths = || {
+            let lstm = parameters().layer(&config, DType::F32, &device);
+            let length = || {
+                let (x, dense) = one_row().tensor(DType::F32, &device);
+                let out = lstm.forward_with(x, None, &by(path)).expect("a good input");
+                let grads = out.hidden.narrow(1, TIME - 1, 1).sum().backward();
+                let gradient = dense.and_then(|x| x.grad(&grads)).expect("a dense input");
+                Array::of(&gradient).values.chunks(3).filter(|step| step.iter().any(|d| *d != 0.0)).count()
+            };
+            (0..10).map(|_| length()).collect::<Vec<_>>()
+        };
+        let calls = lengths();
+        assert_eq!(calls, lengths(), "{path:?}: a run can be repeated");
+        assert!(calls.iter().any(|length| *length != calls[0]), "{path:?}: the phase changes from call to call");
+    }
 }
 
 #[test]
@@ -372,6 +395,20 @@ fn symbols(steps: &[[f64; 2]]) -> (Parameters, Input) {
     parameters.w2.values.copy_from_slice(&[-400.0, -400.0, 0.1, 0.2]);
     parameters.w3.values.copy_from_slice(&[1.0, 0.5]);
     (parameters, Input::Dense(Array::new(&[1, steps.len(), 2], steps.concat())))
+}
+
+#[test]
+fn r10_w3_learns_where_a_step_saturates_the_scorer() {
+    let (mut parameters, _) = symbols(&[]);
+    // Step 4 saturates every unit of the scorer upwards, so that its scores differ by some 1e-10; step 5 does not.
+    parameters.w2.values.copy_from_slice(&[20.0, 22.0, 0.1, 0.2]);
+    let x = Input::Dense(Array::new(&[1, 5, 2], vec![0.0, 0.3, 0.0, 0.9, 0.0, -0.5, 0.6, 0.7, 0.0, 0.6]));
+    let config = SabLstmConfig::new(2, 2).with_k_top(2).with_k_trunc(1).with_trunc_phase(0).with_mental_updates(false);
+    let loss = Array::new(&[1, 5, 2], vec![0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, -0.7]);
+    let zero = only([1, 5, 2], 0, 0, &[0.0, 0.0]);
+    let w3 = |path, dtype| run(&config, &parameters, &x, None, [&loss, &zero], dtype, &by(path)).gradients[5].1.clone();
+    let (got, right) = (w3(Path::Fused, DType::F32), w3(Path::Portable, DType::F64));
+    assert!(difference(&got, &right, right.values[1].abs()) < 0.05, "{got:?} instead of {right:?}");
 }
 
 #[test]

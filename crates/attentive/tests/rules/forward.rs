@@ -1,8 +1,8 @@
 //! R1 to R8: what is computed.
 
-use crate::common::{Array, Input, Numbers, Parameters, difference, random_state, run};
+use crate::common::{Array, Input, Numbers, Parameters, compare, difference, random_state, run};
 use crate::{PATHS, at, by, by_hand, chosen, observe};
-use attentive::{KTop, Path, Reminders, SabLstmConfig, SabReadout, SabReadoutConfig, SabState};
+use attentive::{KTop, Path, Reminders, SabLstmConfig, SabReadout, SabReadoutConfig, SabState, ScoreGradient};
 use burn::module::Param;
 use burn::tensor::{DType, Device, Tensor};
 
@@ -132,8 +132,8 @@ fn r1_a_token_is_a_row_of_the_input_weights() {
 fn r2_memory_holds_the_initial_state_and_every_k_att_th_hidden_state() {
     for path in PATHS {
         for k_att in 1..5 {
-            for k_top in [0, 2] {
-                let steps = [0, 3, 5];
+            // Rows of different ages and of one age are put together differently.
+            for (k_top, steps) in [(0, [0, 3, 5]), (2, [0, 3, 5]), (0, [4; 3]), (2, [4; 3])] {
                 let config = SabLstmConfig::new(3, 5).with_k_att(k_att).with_k_top(k_top);
                 let before = random_state(5, &steps, k_att, 3, DType::F32);
                 let carried = Array::of(&before.memory());
@@ -195,6 +195,26 @@ fn r3_scores_are_w3_tanh_of_memory_and_query_without_bias() {
 }
 
 #[test]
+fn r3_projections_may_be_huge_if_memory_and_query_balance() {
+    // The fused path keeps exponentials of projections up to a limit, and larger ones as they are: some of each here.
+    let mut parameters = Parameters::random(3, 5, 3);
+    parameters.w1.values.iter_mut().for_each(|w| *w *= 40.0);
+    parameters.w2.values = parameters.w1.values.iter().map(|w| -0.9 * w).collect();
+    let (x, adjoint) = (Input::random(2, 9, 3, false, 2), Array::new(&[2, 9, 5], Numbers::new(3).take(90, 1.0)));
+    for k_top in [KTop::Count(2), KTop::All] {
+        let config =
+            SabLstmConfig::new(3, 5).with_k_top(k_top).with_trunc_phase(0).with_score_gradient(ScoreGradient::Full);
+        let run = |path, dtype| run(&config, &parameters, &x, None, [&adjoint, &adjoint], dtype, &by(path));
+        let (got, right) = (run(Path::Fused, DType::F32), run(Path::Portable, DType::F64));
+        compare(&got, &right, 1e-4, 1e-2, 0.01).expect("both agree");
+        let scorer = right.gradients.iter().filter(|(name, _)| ["w1", "w2", "w3"].contains(name));
+        for (name, gradient) in scorer {
+            assert!(gradient.values.iter().any(|d| d.abs() > 1e-3), "{name}: all saturated, the test shows nothing");
+        }
+    }
+}
+
+#[test]
 fn r3_the_query_decides_what_is_chosen() {
     let config = SabLstmConfig::new(3, 5).with_k_top(2);
     let parameters = Parameters::random(3, 5, 1);
@@ -215,9 +235,11 @@ fn r3_the_query_decides_what_is_chosen() {
 fn r4_weights_are_the_prominence_over_the_next_best_score() {
     for path in PATHS {
         for units in UNITS {
-            for k_top in [1, 2, 3] {
+            // Beyond 63 the fused path chooses in another way.
+            for (k_top, time) in [(1, 12), (2, 12), (3, 12), (70, 80)] {
                 for k_att in [1, 2] {
-                    let seen = Seen::new(&SabLstmConfig::new(3, units).with_k_top(k_top).with_k_att(k_att), 12, path);
+                    let config = SabLstmConfig::new(3, units).with_k_top(k_top).with_k_att(k_att);
+                    let seen = Seen::new(&config, time, path);
                     for (row, t) in seen.each_step() {
                         let scores = seen.scores(row, t);
                         let Some(threshold) = by_hand::threshold(&scores, k_top) else { continue };

@@ -112,7 +112,8 @@ pub(super) unsafe fn scores_backward<S: Simd>(len: usize, row: ScoresBackward<'_
                 // u = 1 - tanh, so 1 - tanh^2 = u (2 - u)
                 let u = [S::mul(quotient, y), S::mul(quotient, x)];
                 for half in 0..2 {
-                    d_w3[half] = S::fma(d_score, S::sub(one, u[half]), d_w3[half]);
+                    // A row's adjoints add up to 0, so the 1 of tanh = 1 - u can be left out: it would drown the rest.
+                    d_w3[half] = S::fnma(d_score, u[half], d_w3[half]);
                     let d = S::mul(S::mul(d_score, w3[half]), S::mul(u[half], S::sub(two, u[half])));
                     d_query[half] = S::add(d_query[half], d);
                     let to = d_key.add(half * LANES);
