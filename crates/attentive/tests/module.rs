@@ -383,11 +383,11 @@ fn inference_follows_the_parameters_when_they_change() {
     let device = Device::flex().autodiff();
     let mut lstm = SabLstmConfig::new(3, 20).init(&device);
     let x = Tensor::<3>::ones([2, 6, 3], &device.clone().inner());
-    let tokens = Tensor::<2, burn::tensor::Int>::ones([2, 6], &device.clone().inner());
-    let mut optimizer = burn::optim::AdamConfig::new().init();
+    let tokens = Tensor::<2, Int>::ones([2, 6], &device.clone().inner());
+    let mut optimizer = AdamConfig::new().init();
     let mut seen: Vec<Vec<f32>> = Vec::new();
     for _ in 0..3 {
-        let infer = |lstm: &attentive::SabLstm| {
+        let infer = |lstm: &SabLstm| {
             let dense = lstm.valid().forward(x.clone(), None).expect("a good input").hidden;
             let of_tokens = lstm.valid().forward(tokens.clone(), None).expect("a good input").hidden;
             [dense, of_tokens].map(|h| h.into_data().to_vec::<f32>().expect("floats")).concat()
@@ -400,7 +400,7 @@ fn inference_follows_the_parameters_when_they_change() {
         assert!(!seen.contains(&got), "the update changed nothing");
         seen.push(got);
         let loss = lstm.forward(x.clone(), None).expect("a good input").hidden.sum();
-        let gradients = burn::optim::GradientsParams::from_grads(loss.backward(), &lstm);
+        let gradients = GradientsParams::from_grads(loss.backward(), &lstm);
         lstm = optimizer.step(0.1, lstm, gradients);
     }
 }
