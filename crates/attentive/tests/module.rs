@@ -390,7 +390,7 @@ fn inference_follows_the_parameters_when_they_change() {
         let infer = |lstm: &SabLstm| {
             let dense = lstm.valid().forward(x.clone(), None).expect("a good input").hidden;
             let of_tokens = lstm.valid().forward(tokens.clone(), None).expect("a good input").hidden;
-            [dense, of_tokens].map(|h| h.into_data().to_vec::<f32>().expect("floats")).concat()
+            [dense, of_tokens].map(|h| h.into_data().try_to_vec::<f32>().expect("floats")).concat()
         };
         let got = infer(&lstm);
         assert_eq!(got, infer(&lstm), "twice the same");
