@@ -1,4 +1,4 @@
-//! One full training step, timed: forward, cross-entropy, backward, global clip, Adam. `oracle/compare` runs it beside
+//! One full training step, timed: forward, cross-entropy, backward, global clip, Adam. `oracle/compare.py` runs it beside
 //! the same step in PyTorch.
 //!
 //! ```text
