@@ -5,6 +5,9 @@ use std::sync::Mutex;
 /// What is kept at most; larger buffers go back to the system.
 const KEPT_BYTES: usize = 512 << 20;
 
+/// Below this many floats size does not matter.
+const SMALL: usize = 4096;
+
 static FREE: Mutex<Vec<Vec<f32>>> = Mutex::new(Vec::new());
 
 /// A buffer of floats with unspecified contents, returned for reuse when dropped.
@@ -14,9 +17,13 @@ pub(super) struct Buffer(Vec<f32>);
 impl Buffer {
     /// A buffer of that length. Its contents are whatever the last user left: write before you read.
     pub(super) fn take(len: usize) -> Self {
+        if len == 0 {
+            return Self::default();
+        }
         let mut free = FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The smallest that fits, so that a large one stays for whoever needs it.
-        let fitting = (0..free.len()).filter(|i| free[*i].len() >= len).min_by_key(|i| free[*i].len());
+        // The smallest that fits, and none that is far too large: it stays for whoever needs it.
+        let fits = |buffer: &Vec<f32>| (len..=2 * len.max(SMALL)).contains(&buffer.len());
+        let fitting = (0..free.len()).filter(|i| fits(&free[*i])).min_by_key(|i| free[*i].len());
         let mut buffer = fitting.map(|i| free.swap_remove(i)).unwrap_or_default();
         drop(free);
         if buffer.len() < len {
@@ -48,6 +55,9 @@ impl Drop for Buffer {
         let kept: usize = free.iter().map(Vec::len).sum();
         if (kept + buffer.len()) * size_of::<f32>() <= KEPT_BYTES {
             free.push(buffer);
+        } else {
+            // Sizes have changed: what is kept no longer serves, so make room for what does.
+            free.clear();
         }
     }
 }
