@@ -3,6 +3,7 @@
 mod common;
 
 use attentive::{ForwardOptions, Hops, Path, SabLstmConfig, SabOutput, SabReadout, SabReadoutConfig, ScoreGradient};
+use burn::module::Param;
 use burn::tensor::{DType, Device, Gradients, Tensor};
 use common::{Array, Input, Parameters, difference};
 
@@ -33,10 +34,15 @@ fn read(readout: &SabReadout, out: &SabOutput, way: Way, last: bool) -> Tensor<2
 /// The output and the gradients of all parameters of both layers.
 fn run(config: &SabLstmConfig, tokens: bool, way: Way, last: bool) -> Vec<(&'static str, Array)> {
     let device = Device::flex().autodiff();
-    device.seed(3);
     let parameters = Parameters::random(config.input, config.hidden, 5);
     let lstm = parameters.layer(config, DType::F32, &device);
-    let readout = SabReadoutConfig::new(config.hidden, 5).init(&device);
+    // Given numbers: those that `init` draws come from one generator for all tests.
+    let mut readout = SabReadoutConfig::new(config.hidden, 5).init(&device);
+    let mut numbers = common::Numbers::new(3);
+    let mut matrix = || Array::new(&[config.hidden, 5], numbers.take(config.hidden * 5, 0.3));
+    readout.v1 = Param::from_tensor(matrix().tensor(DType::F32, &device));
+    readout.v2 = Param::from_tensor(matrix().tensor(DType::F32, &device));
+    readout.bias = Param::from_tensor(Array::new(&[5], vec![0.1, -0.2, 0.3, 0.0, 0.5]).tensor(DType::F32, &device));
     let (x, _) = Input::random(3, 14, config.input, tokens, 7).tensor(DType::F32, &device);
     let options = ForwardOptions::new().with_path(Path::Fused);
     let out = lstm.forward_with(x, None, &options).expect("a good input");

@@ -1,6 +1,6 @@
 //! The LSTM cell (R1), forward and backward, for one row and a range of its units.
 
-use super::math::{sigmoid, tanh};
+use super::math::{sigmoid_and_tanh, tanh, two_sigmoids};
 use super::simd::{LANES, Simd};
 
 /// Where the four gates of unit 0 lie: each gate is a run of `hidden` floats, in the order i, f, g, o.
@@ -34,7 +34,8 @@ pub(super) unsafe fn cell_forward<S: Simd>(
                     pre[gate] = S::add(pre[gate], input[gate]);
                 }
             }
-            let (i, f, g, o) = (sigmoid::<S>(pre[0]), sigmoid::<S>(pre[1]), tanh::<S>(pre[2]), sigmoid::<S>(pre[3]));
+            let (i, f) = two_sigmoids::<S>(pre[0], pre[1]);
+            let (o, g) = sigmoid_and_tanh::<S>(pre[3], pre[2]);
             let c = S::fma(f, S::load(cell_before.add(unit)), S::mul(i, g));
             for (gate, value) in [i, f, g, o].into_iter().enumerate() {
                 S::store(gates.add(gate * hidden + unit), value);

@@ -1,4 +1,4 @@
-//! exp, sigmoid and tanh on vectors, to a few units in the last place.
+//! exp, sigmoid and tanh on vectors, to a few units in the last place; divisions are shared where they can be.
 
 use super::simd::Simd;
 
@@ -26,18 +26,56 @@ pub(super) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
     }
 }
 
-/// `1 / (1 + e^-x)`
+/// The largest exponent of which two denominators can be multiplied: `(1 + e^43)^2` is a finite float.
+const SHARED_LIMIT: f32 = 43.0;
+
+/// `1 + e^-x`, the denominator of a sigmoid, with -x held below [`SHARED_LIMIT`]: a sigmoid is then never below 2e-19.
 ///
 /// # Safety
 /// The instruction set of `S` must be available.
 #[inline(always)]
-pub(super) unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
+unsafe fn sigmoid_denominator<S: Simd>(x: S::V) -> S::V {
     // SAFETY: as for `exp`.
     unsafe {
-        let one = S::splat(1.0);
-        S::div(one, S::add(one, exp::<S>(S::sub(S::splat(0.0), x))))
+        let negated = S::min(S::sub(S::splat(0.0), x), S::splat(SHARED_LIMIT));
+        S::add(S::splat(1.0), exp::<S>(negated))
     }
 }
+
+/// Two sigmoids with one division.
+///
+/// # Safety
+/// The instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn two_sigmoids<S: Simd>(x: S::V, y: S::V) -> (S::V, S::V) {
+    // SAFETY: as for `exp`.
+    unsafe {
+        let (x, y) = (sigmoid_denominator::<S>(x), sigmoid_denominator::<S>(y));
+        let quotient = S::div(S::splat(1.0), S::mul(x, y));
+        (S::mul(quotient, y), S::mul(quotient, x))
+    }
+}
+
+/// A sigmoid and a tanh with one division.
+///
+/// # Safety
+/// The instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn sigmoid_and_tanh<S: Simd>(x: S::V, y: S::V) -> (S::V, S::V) {
+    // SAFETY: as for `exp`.
+    unsafe {
+        let denominator = sigmoid_denominator::<S>(x);
+        let (p, q) = tanh_quotient::<S>(y);
+        let quotient = S::div(S::splat(1.0), S::mul(denominator, q));
+        // Two roundings more than a plain quotient could step over 1.
+        let tanh = S::mul(S::mul(p, denominator), quotient);
+        let tanh = S::min(S::max(tanh, S::splat(-1.0)), S::splat(1.0));
+        (S::mul(quotient, q), S::saturate(tanh, y, TANH_IS_ONE))
+    }
+}
+
+/// Beyond this tanh is ±1 in single precision, and its slope must be 0: weights of any size multiply it.
+const TANH_IS_ONE: f32 = 9.02;
 
 /// `tanh x` as a quotient of polynomials in x (the approximation that Eigen uses); the error is below 3e-7.
 ///
@@ -47,11 +85,21 @@ pub(super) unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
 pub(super) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
     // SAFETY: as for `exp`.
     unsafe {
+        let (p, q) = tanh_quotient::<S>(x);
+        S::saturate(S::div(p, q), x, TANH_IS_ONE)
+    }
+}
+
+/// Numerator and denominator of tanh up to ±7.9; the denominator lies between 0.004 and 1.
+///
+/// # Safety
+/// The instruction set of `S` must be available.
+#[inline(always)]
+unsafe fn tanh_quotient<S: Simd>(x: S::V) -> (S::V, S::V) {
+    // SAFETY: as for `exp`.
+    unsafe {
         // Beyond this bound the quotient would leave -1..=1.
         const BOUND: f32 = 7.905_311;
-        // Beyond this one tanh is ±1 in single precision, and its slope must be 0: weights of any size multiply it.
-        const ONE: f32 = 9.02;
-        let given = x;
         let x = S::min(S::max(x, S::splat(-BOUND)), S::splat(BOUND));
         let square = S::mul(x, x);
         let mut p = S::splat(-2.760_768_5e-16);
@@ -62,6 +110,6 @@ pub(super) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
         for coefficient in [1.185_347e-4, 2.268_434_6e-3, 4.893_525e-3] {
             q = S::fma(square, q, S::splat(coefficient));
         }
-        S::saturate(S::div(S::mul(x, p), q), given, ONE)
+        (S::mul(x, p), q)
     }
 }
