@@ -72,10 +72,10 @@ impl Drop for Folder {
 #[test]
 fn parameters_are_counted() {
     for (input, hidden, output) in [(3, 6, 2), (1, 1, 1), (10, 17, 5)] {
-        let lstm = SabLstmConfig::new(input, hidden).init(&Device::flex());
+        let lstm = seeded(1, &Device::flex(), || SabLstmConfig::new(input, hidden).init(&Device::flex()));
         // Gates from input, hidden state and bias; W1, W2 and W3.
         assert_eq!(lstm.num_params(), 4 * hidden * (input + hidden + 1) + 2 * hidden * hidden + hidden);
-        let readout = SabReadoutConfig::new(hidden, output).init(&Device::flex());
+        let readout = seeded(1, &Device::flex(), || SabReadoutConfig::new(hidden, output).init(&Device::flex()));
         assert_eq!(readout.num_params(), 2 * hidden * output + output);
     }
 }
