@@ -2,6 +2,7 @@
 
 use crate::config::SabLstmConfig;
 use crate::error::{Result, SabError};
+#[cfg(feature = "flex")]
 use crate::memory::RowClock;
 use crate::options::{ForwardOptions, Path};
 use crate::portable::{self, PortableInput};

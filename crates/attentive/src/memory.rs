@@ -43,6 +43,7 @@ impl RowClock {
     }
 
     /// The step of this call (from 0) that filled a slot, or `None` if the slot was carried in.
+    #[cfg(any(test, feature = "flex"))]
     pub(crate) fn filled_at(self, slot: usize) -> Option<usize> {
         let step = Self::step_of_slot(slot, self.k_att);
         (step > self.steps_before).then(|| (step - self.steps_before - 1) as usize)

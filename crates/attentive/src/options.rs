@@ -74,6 +74,7 @@ impl ForwardOptions {
         self
     }
 
+    #[cfg(feature = "flex")]
     pub(crate) fn thread_count(&self) -> usize {
         self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
     }

@@ -84,6 +84,7 @@ impl SabState {
 
     /// The state after a call that started `before` (fresh if `None`) and made these hidden states,
     /// `[batch, time, hidden]`. Memories stay slices of them until somebody asks.
+    #[cfg(feature = "flex")]
     pub(crate) fn after(
         before: Option<SabState>, hidden: &Tensor<3>, cell: Tensor<2>, steps_before: &[u64], k_att: usize,
     ) -> Result<Self> {
@@ -130,6 +131,7 @@ impl SabState {
     }
 
     /// Slots for which the memory has room.
+    #[cfg(feature = "flex")]
     pub(crate) fn slot_room(&self) -> usize {
         self.memory.iter().map(|part| part.dims()[1]).sum()
     }
@@ -234,6 +236,7 @@ impl SabState {
 }
 
 /// The memory of one row, `[1, room, hidden]`: what was carried and what this call stored, zeros behind.
+#[cfg(feature = "flex")]
 fn row_memory(carried: &Tensor<3>, hidden: &Tensor<3>, row: usize, clock: RowClock, room: usize) -> Tensor<3> {
     let [_, time, units] = hidden.dims();
     let mut parts = vec![carried.clone().narrow(0, row, 1).narrow(1, 0, clock.carried_slots())];
