@@ -126,6 +126,9 @@ number_or_word!(TruncPhase, Fixed, "random" => Random);
 pub struct Initialization {
     /// All weights are uniform in `±bound`; `None` takes `1 / sqrt(hidden)`.
     pub bound: Option<f64>,
+    /// The input weights are multiplied by this: the square root of `hidden` makes one token as strong as all hidden units
+    /// together.
+    pub input_gain: f64,
     /// W1 and W2 are multiplied by this.
     pub attention_gain: f64,
     /// W3 is multiplied by this.
@@ -136,7 +139,7 @@ pub struct Initialization {
 
 impl Default for Initialization {
     fn default() -> Self {
-        Self { bound: None, attention_gain: 1.0, score_gain: 1.0, forget_bias: 0.0 }
+        Self { bound: None, input_gain: 1.0, attention_gain: 1.0, score_gain: 1.0, forget_bias: 0.0 }
     }
 }
 
@@ -301,6 +304,7 @@ impl SabLstmConfig {
         let start = &self.initialization;
         let numbers = [
             ("initialization.bound", start.bound.unwrap_or(1.0), true),
+            ("initialization.input_gain", start.input_gain, true),
             ("initialization.attention_gain", start.attention_gain, true),
             ("initialization.score_gain", start.score_gain, true),
             ("initialization.forget_bias", start.forget_bias, false),
@@ -315,6 +319,7 @@ impl SabLstmConfig {
         let bound = start.bound.unwrap_or(1.0);
         let drawn = [
             ("initialization.bound", bound, 1.0),
+            ("initialization.input_gain", start.input_gain, bound),
             ("initialization.attention_gain", start.attention_gain, bound),
             ("initialization.score_gain", start.score_gain, bound),
         ];

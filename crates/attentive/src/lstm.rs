@@ -147,7 +147,7 @@ impl SabLstmConfig {
         fn drawn<const D: usize>(initializer: Initializer, shape: [usize; D], device: &Device) -> Param<Tensor<D>> {
             Param::from_tensor(initializer.init::<D, _>(shape, device).val().detach())
         }
-        let weight_ih = drawn(uniform(1.0), [input, 4 * hidden], device);
+        let weight_ih = drawn(uniform(start.input_gain), [input, 4 * hidden], device);
         let weight_hh = drawn(uniform(1.0), [hidden, 4 * hidden], device);
         let bias = drawn(uniform(1.0), [4 * hidden], device);
         let bias = if start.forget_bias == 0.0 {
@@ -155,7 +155,8 @@ impl SabLstmConfig {
         } else {
             let of_gate = |value: f64| Tensor::<1>::full([hidden], value, device);
             let added = Tensor::cat(vec![of_gate(0.0), of_gate(start.forget_bias), of_gate(0.0), of_gate(0.0)], 0);
-            Param::from_tensor(bias.val().detach() + added)
+            // Only a leaf can be a parameter.
+            Param::from_tensor((bias.val().detach() + added).detach())
         };
         SabLstm {
             weight_ih,

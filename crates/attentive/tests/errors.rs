@@ -511,7 +511,8 @@ fn a_configuration_file_keeps_every_option() {
     configs.extend([TruncPhase::Fixed(2), TruncPhase::Random].map(|phase| start.clone().with_trunc_phase(phase)));
     configs.extend([ScoreGradient::Weights, ScoreGradient::Full].map(|which| start.clone().with_score_gradient(which)));
     configs.extend([Hops::One, Hops::All].map(|hops| start.clone().with_hops(hops)));
-    let initialization = Initialization { bound: Some(0.3), attention_gain: 2.5, score_gain: 0.1, forget_bias: -1.0 };
+    let initialization =
+        Initialization { bound: Some(0.3), input_gain: 1.5, attention_gain: 2.5, score_gain: 0.1, forget_bias: -1.0 };
     configs.push(start.with_initialization(initialization));
     for config in configs {
         let json = serde_json::to_string(&config).expect("plain data");

@@ -1,25 +1,207 @@
 //! The command as a user meets it.
 
-use std::process::{Command, Output};
+mod common;
 
-fn sab(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sab")).args(arguments).output().expect("the binary was built")
-}
+use common::{Place, stderr, tiny_copy};
 
 #[test]
 fn help_and_version_are_printed() {
-    for arguments in [&[][..], &["--help"], &["-h"]] {
-        let out = sab(arguments);
-        assert!(out.status.success());
-        assert!(String::from_utf8_lossy(&out.stdout).contains("Usage: sab"));
+    let place = Place::new();
+    let help = place.ok(&["--help"]);
+    for part in ["train", "transfer", "Examples:", "Exit codes:"] {
+        assert!(help.contains(part), "{help}");
     }
-    assert_eq!(String::from_utf8_lossy(&sab(&["--version"]).stdout), concat!("sab ", env!("CARGO_PKG_VERSION"), "\n"));
+    assert_eq!(place.ok(&["--version"]), concat!("sab ", env!("CARGO_PKG_VERSION"), "\n"));
+    for command in ["train", "eval", "transfer", "sample", "attention", "info", "data", "completions"] {
+        assert!(place.ok(&[command, "--help"]).contains("Usage: sab"), "{command}");
+    }
 }
 
 #[test]
-fn what_is_not_there_is_an_error_that_points_to_the_help() {
-    let out = sab(&["trian"]);
-    assert_eq!(out.status.code(), Some(2));
-    let message = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(message.contains("`trian`") && message.contains("sab --help"), "{message}");
+fn misspelt_words_are_answered_with_the_nearest_right_one() {
+    let place = Place::new();
+    for (arguments, right) in [
+        (&["trian"][..], "train"),
+        (&["train", "cpoy"], "copy"),
+        (&["train", "copy", "--lenght", "5"], "--length"),
+        (&["train", "copy", "--set", "model.ktop=5"], "model.k_top"),
+        (&["train", "copy", "--set", "train.sede=5"], "train.seed"),
+        (&["data", "fetch", "minst"], "mnist"),
+    ] {
+        let code = if arguments[0] == "data" { 3 } else { 2 };
+        let message = place.fails(code, arguments);
+        assert!(message.contains(right), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_dry_run_prints_every_key_and_makes_nothing() {
+    let place = Place::new();
+    let printed = place.ok(&["train", "copy", "--length", "30", "--k-top", "all", "--k-trunc", "none", "--dry-run"]);
+    for line in ["name = \"copy\"", "length = 30", "k_top = \"all\"", "k_trunc = \"none\"", "seed = 1", "[train]"] {
+        assert!(printed.contains(line), "{line} is not in {printed}");
+    }
+    assert!(!place.path("runs").exists());
+    // What is printed is an experiment itself.
+    place.write("again.toml", &printed);
+    assert_eq!(place.ok(&["train", "again.toml", "--dry-run"]), printed);
+    let changed = place.ok(&["train", "again.toml", "--set", "train.clip=none", "--lr", "0.01", "--dry-run"]);
+    assert!(changed.contains("clip = \"none\"") && changed.contains("learning_rate = 0.01"), "{changed}");
+}
+
+#[test]
+fn wrong_values_name_their_key_and_make_nothing() {
+    let place = Place::new();
+    for (arguments, part) in [
+        (&["train", "copy", "--length", "0"][..], "task.length"),
+        (&["train", "copy", "--k-att", "0"], "k_att"),
+        (&["train", "copy", "--k-top", "some"], "k_top"),
+        (&["train", "copy", "--lr=-1"], "train.learning_rate"),
+        (&["train", "copy", "--batch", "0"], "train.batch"),
+        (&["train", "copy", "--max-time", "soon"], "90s"),
+        (&["train", "copy", "--epochs", "2"], "train.epochs"),
+        (&["train", "copy", "--set", "train.seed"], "key=value"),
+        (&["train", "text"], "--file"),
+        (&["train", "nothing.toml"], "nothing.toml"),
+        (&["train", "copy", "--resume", "x"], "--resume"),
+        (&["train"], "TASK"),
+        (&["transfer", "x"], "--lengths"),
+    ] {
+        let out = place.sab(arguments);
+        let message = stderr(&out);
+        assert!(matches!(out.status.code(), Some(2 | 4)), "{arguments:?}: {message}");
+        assert!(message.contains(part) && !message.contains("panicked"), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_run_leaves_everything_it_promises_and_says_where() {
+    let place = Place::new();
+    let arguments: Vec<&str> = tiny_copy("run", "60", &[]).into_iter().filter(|word| *word != "--quiet").collect();
+    let out = place.sab(&arguments);
+    assert!(out.status.success(), "{}", stderr(&out));
+    let printed = String::from_utf8_lossy(&out.stdout).into_owned();
+    for name in ["summary.json", "model.safetensors", "config.json", "metrics.jsonl", "attention.png"] {
+        assert!(place.path("run").join(name).is_file(), "{name}");
+        assert!(printed.contains(name), "{name}: {printed}");
+    }
+    for name in ["config.toml", "environment.json", "attention.svg", "attention.json", "checkpoints"] {
+        assert!(place.path("run").join(name).exists(), "{name}");
+    }
+    let events = std::fs::read_dir(place.path("run")).expect("a folder").flatten();
+    assert!(events.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("events.out.tfevents")));
+    let summary = place.json("run/summary.json");
+    assert_eq!((summary["task"].as_str(), summary["length"].as_u64()), (Some("copy"), Some(3)));
+    assert_eq!((summary["seed"].as_u64(), summary["updates"].as_u64()), (Some(1), Some(60)));
+    assert!(summary["wall_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
+    assert_eq!(summary["model"]["hidden"].as_u64(), Some(8));
+    for figure in ["accuracy", "ce_last10", "ce"] {
+        assert!(summary["test"][figure].is_f64(), "{figure}: {summary}");
+    }
+    let environment = place.json("run/environment.json");
+    for key in ["sab", "burn", "rustc", "cpu", "threads", "seed"] {
+        assert!(!environment[key].is_null(), "{key}");
+    }
+    // Lines off a terminal: readable, with what matters.
+    assert!(stderr(&out).contains("loss") && stderr(&out).contains("accuracy"), "{}", stderr(&out));
+}
+
+#[test]
+fn a_trained_model_can_be_judged_drawn_and_described() {
+    let place = Place::new();
+    place.ok(&tiny_copy("run", "40", &[]));
+    let summary = place.json("run/summary.json");
+    let judged: serde_json::Value = serde_json::from_str(&place.ok(&["eval", "run", "--json"])).expect("JSON");
+    assert_eq!(judged["figures"], summary["test"]);
+    assert!(place.ok(&["eval", "run", "--split", "validation"]).contains("accuracy"));
+
+    let table = place.ok(&["transfer", "run", "--lengths", "3,50", "--sequences", "7"]);
+    assert!(table.contains("T       3") && table.contains("T      50") && table.contains("7 sequences"), "{table}");
+    assert_eq!(place.json("run/transfer.json")["lengths"].as_array().map(Vec::len), Some(2));
+
+    let files = place.ok(&["attention", "run", "--sequence", "1", "--length", "6", "--out", "pictures"]);
+    assert_eq!(files.lines().count(), 3);
+    assert!(std::fs::read(place.path("pictures/attention.png")).expect("a picture").starts_with(b"\x89PNG"));
+    let numbers = place.json("pictures/attention.json");
+    assert_eq!(numbers["steps"].as_array().map(Vec::len), Some(26));
+
+    let described = place.ok(&["info", "run"]);
+    for part in ["copy-3-sab-trunc5-top5-seed1", "lstm.weight_ih [32, 10]", "attention.w3 [8]", "output.v2 [9, 8]"] {
+        assert!(described.contains(part), "{part}: {described}");
+    }
+    let message = place.fails(2, &["sample", "run"]);
+    assert!(message.contains("model of text"), "{message}");
+}
+
+#[test]
+fn a_plain_lstm_has_no_attention_to_draw() {
+    let place = Place::new();
+    place.ok(&tiny_copy("run", "20", &["--k-top", "0", "--k-trunc", "none"]));
+    assert!(!place.path("run/attention.png").exists());
+    assert!(place.fails(2, &["attention", "run"]).contains("plain LSTM"));
+}
+
+#[test]
+fn a_model_of_text_writes() {
+    let place = Place::new();
+    place.write("book.txt", "abc abd ".repeat(400));
+    let more = [
+        "--set",
+        "model.hidden=16",
+        "--lr",
+        "0.01",
+        "--threads",
+        "1",
+        "--quiet",
+        "--set",
+        "train.validation_batches=2",
+    ];
+    let base = ["train", "text", "--file", "book.txt", "--length", "16", "--steps", "150", "--run", "run"];
+    place.ok(&[&base[..], &more].concat());
+    assert!(place.json("run/summary.json")["test"]["bpc"].as_f64().is_some_and(|bpc| bpc < 1.0));
+    let text = place.ok(&["sample", "run", "--prompt", "abc", "--length", "60"]);
+    assert!(text.starts_with("abc") && text.chars().count() == 64, "{text:?}");
+    assert!(text.matches("ab").count() > 8, "{text:?}");
+    assert_eq!(text, place.ok(&["sample", "run", "--prompt", "abc", "--length", "60"]));
+    assert_ne!(text, place.ok(&["sample", "run", "--prompt", "abc", "--length", "60", "--seed", "2"]));
+    let message = place.fails(2, &["sample", "run", "--prompt", "abcx"]);
+    assert!(message.contains("'x'"), "{message}");
+}
+
+#[test]
+fn json_lines_are_json() {
+    let place = Place::new();
+    let arguments: Vec<&str> =
+        tiny_copy("run", "60", &["--json"]).into_iter().filter(|word| *word != "--quiet").collect();
+    let printed = place.ok(&arguments);
+    let lines: Vec<serde_json::Value> =
+        printed.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{line}: {why}"))).collect();
+    assert!(lines.len() > 2 && lines.last().is_some_and(|summary| summary["test"].is_object()), "{printed}");
+}
+
+#[test]
+fn quiet_is_quiet() {
+    let place = Place::new();
+    let out = place.sab(&tiny_copy("run", "20", &[]));
+    assert!(out.status.success() && out.stdout.is_empty() && out.stderr.is_empty(), "{out:?}");
+}
+
+#[test]
+fn completions_are_made_for_every_shell() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(place.ok(&["completions", shell]).contains("transfer"), "{shell}");
+    }
+}
+
+#[test]
+fn missing_data_says_how_to_get_it() {
+    let place = Place::new();
+    for (task, set) in [("pmnist", "mnist"), ("cifar10", "cifar10"), ("ptb", "ptb"), ("text8", "text8")] {
+        let message = place.fails(3, &["train", task, "--data-dir", "nowhere"]);
+        assert!(message.contains(&format!("sab data fetch {set}")), "{message}");
+    }
+    let message = place.fails(3, &["train", "csv", "--file", "nowhere.csv"]);
+    assert!(message.contains("nowhere.csv"), "{message}");
+    assert!(!place.path("runs").exists());
 }

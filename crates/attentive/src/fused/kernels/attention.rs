@@ -9,8 +9,22 @@ use super::simd::{LANES, Simd};
 
 /// Projections beyond this are kept as they are instead of as exponentials (see [`super::super::keys`]).
 ///
-/// Two elements share a division, so `(1 + e^40)^2` must stay a finite float: it is e^80.
-pub(crate) const EXPONENT_LIMIT: f32 = 10.0;
+/// `e^80` and `e^-80` are normal floats, and the product of two of them is never a NaN.
+pub(crate) const EXPONENT_LIMIT: f32 = 40.0;
+
+/// Denominators are held below this: two elements share a division, so that their product must stay a finite float. A
+/// tanh is 1 in single precision long before.
+const LARGEST_DENOMINATOR: f32 = 1e19;
+
+/// `1 + e^2p e^2q`, the denominator of `1 - tanh(p + q)`.
+///
+/// # Safety
+/// The instruction set of `S` must be available.
+#[inline(always)]
+unsafe fn denominator<S: Simd>(key: S::V, query: S::V) -> S::V {
+    // SAFETY: the caller promises the instruction set; no memory is touched.
+    unsafe { S::min(S::fma(key, query, S::splat(1.0)), S::splat(LARGEST_DENOMINATOR)) }
+}
 
 /// Replaces `p` by `e^2p` if all of it is within [`EXPONENT_LIMIT`]; otherwise leaves it and returns false.
 ///
@@ -50,12 +64,11 @@ pub(super) unsafe fn scores<S: Simd>(
         // SAFETY: slot < slots and i + 16 <= len.
         unsafe {
             let key = keys.add(slot * len);
-            let one = S::splat(1.0);
             let mut sum = S::splat(0.0);
             let mut i = 0;
             while i < len {
-                let x = S::fma(S::load(key.add(i)), S::load(query.add(i)), one);
-                let y = S::fma(S::load(key.add(i + LANES)), S::load(query.add(i + LANES)), one);
+                let x = denominator::<S>(S::load(key.add(i)), S::load(query.add(i)));
+                let y = denominator::<S>(S::load(key.add(i + LANES)), S::load(query.add(i + LANES)));
                 // w/x + v/y with one division
                 let numerator = S::fma(S::load(w3.add(i)), y, S::mul(S::load(w3.add(i + LANES)), x));
                 sum = S::add(sum, S::div(numerator, S::mul(x, y)));
@@ -93,7 +106,7 @@ pub(crate) struct ScoresBackward<'a> {
 pub(super) unsafe fn scores_backward<S: Simd>(len: usize, row: ScoresBackward<'_>) {
     // SAFETY: i + 16 <= len.
     unsafe {
-        let (one, two) = (S::splat(1.0), S::splat(2.0));
+        let two = S::splat(2.0);
         let mut i = 0;
         while i < len {
             let query = [S::load(row.query.add(i)), S::load(row.query.add(i + LANES))];
@@ -105,8 +118,8 @@ pub(super) unsafe fn scores_backward<S: Simd>(len: usize, row: ScoresBackward<'_
                 let d_key = row.d_keys.get_unchecked(slot).add(i);
                 let d_score = S::splat(*row.d_scores.get_unchecked(slot));
                 let first = *row.first.get_unchecked(slot);
-                let x = S::fma(S::load(key), query[0], one);
-                let y = S::fma(S::load(key.add(LANES)), query[1], one);
+                let x = denominator::<S>(S::load(key), query[0]);
+                let y = denominator::<S>(S::load(key.add(LANES)), query[1]);
                 // 2/x and 2/y with one division
                 let quotient = S::div(two, S::mul(x, y));
                 // u = 1 - tanh, so 1 - tanh^2 = u (2 - u)

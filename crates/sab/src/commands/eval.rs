@@ -1,0 +1,84 @@
+//! `sab eval`
+
+use super::{as_json, print, print_json, readable};
+use crate::error::Result;
+use crate::experiment::Experiment;
+use crate::models::Model;
+use crate::run_dir::{RunDir, cores, load_model};
+use crate::tasks::{Split, Task};
+use crate::train::evaluate;
+use burn::tensor::Device;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Judge the best model of a run on data it was not trained on
+#[derive(Args, Debug)]
+pub struct EvalArguments {
+    /// The run directory
+    run: PathBuf,
+
+    /// Which data
+    #[arg(long, value_enum, default_value = "test")]
+    split: Which,
+
+    /// Where data sets are, if not where they were
+    #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Threads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Which {
+    Test,
+    Validation,
+}
+
+/// A run with its model and its task, for what is done after training.
+pub(super) struct Trained {
+    pub(super) run: RunDir,
+    pub(super) experiment: Experiment,
+    pub(super) model: Model,
+    pub(super) device: Device,
+}
+
+impl Trained {
+    pub(super) fn open(path: &std::path::Path, data_dir: Option<&PathBuf>) -> Result<Self> {
+        let run = RunDir::open(path)?;
+        let mut experiment = run.experiment()?;
+        if let Some(data_dir) = data_dir {
+            experiment.data_dir.clone_from(data_dir);
+        }
+        let device = Device::flex();
+        let (_, model, _) = load_model(path, &device)?;
+        Ok(Self { run, experiment, model, device })
+    }
+
+    pub(super) fn task(&self) -> Result<Box<dyn Task>> {
+        crate::tasks::open(&self.experiment.task, &self.experiment.data_dir)
+    }
+}
+
+pub(super) fn run(arguments: &EvalArguments) -> Result<()> {
+    let trained = Trained::open(&arguments.run, arguments.data_dir.as_ref())?;
+    let task = trained.task()?;
+    let settings = &trained.experiment.train;
+    let (split, name, most) = match arguments.split {
+        Which::Test => (Split::Test, "test", settings.test_batches),
+        Which::Validation => (Split::Validation, "validation", settings.validation_batches),
+    };
+    let threads = arguments.threads.map_or_else(cores, usize::from);
+    let figures = evaluate(&trained.model, &*task, split, settings.batch, most.get(), threads, &trained.device)?;
+    if arguments.json {
+        return print_json(&json!({ "run": arguments.run, "split": name, "figures": as_json(&figures) }));
+    }
+    print(&format!("{name}: {}\n", readable(&figures)));
+    Ok(())
+}

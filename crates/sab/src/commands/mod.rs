@@ -1,0 +1,116 @@
+//! The `sab` command: flags are parsed here, and each subcommand has a file.
+
+mod attention;
+mod data;
+mod eval;
+mod info;
+mod sample;
+mod train;
+mod transfer;
+
+use crate::error::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::io::Write;
+use std::process::ExitCode;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  the model refused its input, or an unexpected failure
+  2  a wrong command line or configuration
+  3  data is missing or wrong
+  4  a run directory, checkpoint or file is missing, damaged or cannot be written
+  5  training failed: too many losses or gradients that are not numbers
+  130, 143  stopped by Ctrl-C or SIGTERM after a checkpoint";
+
+const EXAMPLES: &str = "\
+Examples:
+  sab train copy                              learn to copy ten digits across 100 blank steps
+  sab train text --file book.txt              a language model of a text of your own
+  sab train csv --file sensors.csv            classify or predict your own sequences
+  sab train --resume runs/copy-100-sab-trunc5-top5-seed1
+  sab transfer RUN --lengths 100,1000,5000    does it still know at other lengths?
+  sab attention RUN                           a picture of what each step was reminded of";
+
+/// Recurrent networks trained by Sparse Attentive Backtracking.
+#[derive(Parser, Debug)]
+#[command(name = "sab", version, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+#[command(arg_required_else_help = true, infer_subcommands = false)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Train(Box<train::TrainArguments>),
+    Eval(eval::EvalArguments),
+    Transfer(transfer::TransferArguments),
+    Sample(sample::SampleArguments),
+    Attention(attention::AttentionArguments),
+    Info(info::InfoArguments),
+    #[command(subcommand)]
+    Data(data::DataCommand),
+    /// Print shell completions, to be put where your shell looks for them
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the command line of the process.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    attentive::keep_freed_memory();
+    let done = match cli.command {
+        Command::Train(arguments) => train::run(*arguments),
+        Command::Eval(arguments) => eval::run(&arguments),
+        Command::Transfer(arguments) => transfer::run(&arguments),
+        Command::Sample(arguments) => sample::run(&arguments),
+        Command::Attention(arguments) => attention::run(&arguments),
+        Command::Info(arguments) => info::run(&arguments),
+        Command::Data(command) => data::run(&command),
+        Command::Completions { shell } => {
+            // Through a buffer: clap_complete panics where a pipe is closed early.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "sab", &mut script);
+            print(&String::from_utf8_lossy(&script));
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            crate::display::restore_terminal();
+            eprintln!("error: {why}");
+            ExitCode::from(why.exit_code())
+        }
+    }
+}
+
+/// Prints to stdout. A reader that has gone away is no reason to fail.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Prints a JSON value on one line.
+fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    let text = serde_json::to_string(value).map_err(|why| crate::LabError::Run(format!("cannot write JSON: {why}")))?;
+    print(&format!("{text}\n"));
+    Ok(())
+}
+
+/// Figures as one readable line.
+fn readable(figures: &[(&'static str, f64)]) -> String {
+    figures
+        .iter()
+        .map(|(name, value)| format!("{name} {}", crate::display::figure(name, *value)))
+        .collect::<Vec<_>>()
+        .join("  ")
+}
+
+/// Figures as a JSON object, in their order.
+fn as_json(figures: &[(&'static str, f64)]) -> serde_json::Map<String, serde_json::Value> {
+    figures.iter().map(|(name, value)| ((*name).to_string(), (*value).into())).collect()
+}

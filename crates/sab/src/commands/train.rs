@@ -1,0 +1,355 @@
+//! `sab train`
+
+use super::{as_json, attention, print, print_json, readable};
+use crate::display::{Display, NoteKind, Style, display, duration};
+use crate::error::{LabError, Result};
+use crate::experiment::{Experiment, TASK_NAMES, nearest, parse_value};
+use crate::models::Model;
+use crate::run_dir::{Environment, ModelConfig, RunDir, SUMMARY, atomic, cores};
+use crate::tasks::{Figures, Split, Task};
+use crate::train::checkpoint::Standing;
+use crate::train::{Ending, Session, Stop, Trainer, evaluate};
+use burn::tensor::Device;
+use clap::Args;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use toml::Value;
+
+/// Train a model on a task, or go on with a run
+///
+/// TASK is copy, adding, ptb, text8, text, pmnist, cifar10 or csv, or a TOML file that describes an experiment. Everything
+/// a run makes is in its run directory, under runs/ if --run does not say otherwise.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct TrainArguments {
+    /// A task, or a TOML file
+    #[arg(value_name = "TASK|FILE", required_unless_present = "resume")]
+    target: Option<String>,
+
+    /// Go on with this run, exactly as if it had never stopped
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["target", "run", "set", "dry_run", "length", "file", "hidden", "k_top",
+        "k_att", "k_trunc", "seed", "steps", "epochs", "batch", "lr"])]
+    resume: Option<PathBuf>,
+
+    /// The run directory to make
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
+
+    /// Change any key of the configuration (see --dry-run for all of them); can be given again
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Print the resolved configuration and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Length of a sequence: the paper's T, or characters of a text
+    #[arg(long, value_name = "STEPS", help_heading = "Task")]
+    length: Option<usize>,
+
+    /// The text or table to learn from
+    #[arg(long, value_name = "FILE", help_heading = "Task")]
+    file: Option<PathBuf>,
+
+    /// Where data sets are
+    #[arg(long, value_name = "DIR", help_heading = "Task", env = "SAB_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Hidden units
+    #[arg(long, value_name = "UNITS", help_heading = "Model")]
+    hidden: Option<usize>,
+
+    /// Memories a step may be reminded of: 0 (plain LSTM), a number, or `all`
+    #[arg(long, value_name = "N|all", help_heading = "Model")]
+    k_top: Option<String>,
+
+    /// Store every k-th hidden state
+    #[arg(long, value_name = "STEPS", help_heading = "Model")]
+    k_att: Option<usize>,
+
+    /// Steps that the sequential gradient runs: a number, or `none` for full backpropagation
+    #[arg(long, value_name = "STEPS|none", help_heading = "Model")]
+    k_trunc: Option<String>,
+
+    /// What weights and batches are drawn from
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    seed: Option<u64>,
+
+    /// Updates to make
+    #[arg(long, value_name = "UPDATES", help_heading = "Training")]
+    steps: Option<u64>,
+
+    /// Passes over the data to make, in place of --steps
+    #[arg(long, value_name = "PASSES", help_heading = "Training", conflicts_with = "steps")]
+    epochs: Option<u64>,
+
+    /// Sequences a batch
+    #[arg(long, value_name = "ROWS", help_heading = "Training")]
+    batch: Option<usize>,
+
+    /// Learning rate at the start
+    #[arg(long, value_name = "RATE", help_heading = "Training", allow_negative_numbers = true)]
+    lr: Option<f64>,
+
+    /// Stop after this time of training, such as 90s, 15m or 2h
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Training")]
+    max_time: Option<f64>,
+
+    /// Threads; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Training")]
+    threads: Option<u16>,
+
+    #[command(flatten)]
+    show: Show,
+}
+
+/// How a run is shown.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Display")]
+struct Show {
+    /// Show warnings only
+    #[arg(long, short, conflicts_with_all = ["json", "dashboard"])]
+    quiet: bool,
+
+    /// Show one JSON object a line on stdout
+    #[arg(long, conflicts_with = "dashboard")]
+    json: bool,
+
+    /// Show live charts that fill the terminal
+    #[arg(long)]
+    dashboard: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sab train copy                                   the paper's copy task, T=100, a few minutes
+  sab train copy --length 300 --seed 2 --run runs/long
+  sab train copy --k-top 0 --k-trunc none          a plain LSTM with full backpropagation
+  sab train pmnist --data-dir data --max-time 45m
+  sab train text --file book.txt --hidden 256
+  sab train experiments/my.toml --set train.clip=none
+  sab train copy --dry-run                         every key and its value
+  sab train --resume runs/long                     after Ctrl-C, a crash or a power cut";
+
+/// Seconds of `90`, `90s`, `15m` or `2h`.
+fn parse_time(text: &str) -> std::result::Result<f64, String> {
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) => (number, &text[number.len()..]),
+        None => (text, "s"),
+    };
+    let factor = match unit {
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => 1.0,
+    };
+    match number.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number * factor),
+        _ => Err("a time is a number above 0 with s, m or h, such as 90s, 15m or 2h".into()),
+    }
+}
+
+impl TrainArguments {
+    /// The keys that flags and `--set` change, later ones last.
+    fn overrides(&self) -> Result<Vec<(String, Value)>> {
+        let mut changes = Vec::new();
+        let mut change = |key: &str, value: Option<Value>| changes.extend(value.map(|value| (key.to_string(), value)));
+        let whole = |value: usize| Value::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+        let text = |path: &PathBuf| Value::String(path.to_string_lossy().into_owned());
+        change("task.length", self.length.map(whole));
+        change("task.file", self.file.as_ref().map(text));
+        change("data_dir", self.data_dir.as_ref().map(text));
+        change("model.hidden", self.hidden.map(whole));
+        change("model.k_top", self.k_top.as_deref().map(parse_value));
+        change("model.k_att", self.k_att.map(whole));
+        change("model.k_trunc", self.k_trunc.as_deref().map(parse_value));
+        change("train.seed", self.seed.map(|seed| whole(seed as usize)));
+        change("train.updates", self.steps.map(|steps| whole(steps as usize)));
+        change("train.epochs", self.epochs.map(|epochs| whole(epochs as usize)));
+        change("train.batch", self.batch.map(whole));
+        change("train.learning_rate", self.lr.map(Value::Float));
+        change("train.max_seconds", self.max_time.map(Value::Float));
+        change("train.threads", self.threads.map(|threads| whole(usize::from(threads))));
+        for pair in &self.set {
+            let Some((key, value)) = pair.split_once('=') else {
+                return Err(LabError::Config(format!("`--set {pair}` has no `=`: write --set key=value")));
+            };
+            changes.push((key.trim().to_string(), parse_value(value.trim())));
+        }
+        Ok(changes)
+    }
+
+    fn experiment(&self, target: &str) -> Result<Experiment> {
+        let changes = self.overrides()?;
+        let path = Path::new(target);
+        if target.ends_with(".toml") || path.is_file() {
+            return Experiment::of_file(path, &changes);
+        }
+        if !TASK_NAMES.contains(&target) {
+            let hint = match nearest(target, TASK_NAMES) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!("the tasks are {}; a TOML file ends in .toml", TASK_NAMES.join(", ")),
+            };
+            return Err(LabError::Config(format!("there is no task and no file `{target}`; {hint}")));
+        }
+        Experiment::of_task(target, &changes)
+    }
+
+    fn style(&self) -> Style {
+        match (self.show.quiet, self.show.json, self.show.dashboard) {
+            (true, ..) => Style::Quiet,
+            (_, true, _) => Style::Json,
+            (.., true) => Style::Dashboard,
+            _ => Style::Auto,
+        }
+    }
+}
+
+pub(super) fn run(arguments: TrainArguments) -> Result<()> {
+    match (&arguments.resume, &arguments.target) {
+        (Some(path), _) => {
+            let run = RunDir::open(path)?;
+            let mut experiment = run.experiment()?;
+            if let Some(data_dir) = &arguments.data_dir {
+                experiment.data_dir.clone_from(data_dir);
+            }
+            let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
+            let (saved, now) =
+                (ModelConfig::load(path)?, ModelConfig::new(experiment.task.name(), &*task, &experiment.model));
+            if saved != now {
+                let path = path.display();
+                return Err(LabError::Run(format!(
+                    "{path}/config.json does not fit config.toml and the data as they are now: one of them has changed \
+                     since the run began; restore it, or begin a new run"
+                )));
+            }
+            train(&arguments, &run, &experiment, &*task)
+        }
+        (None, Some(target)) => {
+            let experiment = arguments.experiment(target)?;
+            if arguments.dry_run {
+                print(&experiment.to_toml()?);
+                return Ok(());
+            }
+            let path = arguments.run.clone().unwrap_or_else(|| RunDir::free_name(&experiment));
+            let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
+            let threads = experiment.train.threads.get().unwrap_or_else(cores);
+            let environment = Environment::here(threads, experiment.train.seed);
+            let model = ModelConfig::new(experiment.task.name(), &*task, &experiment.model);
+            let run = RunDir::create(&path, &experiment, &model, &environment)?;
+            train(&arguments, &run, &experiment, &*task)
+        }
+        (None, None) => Err(LabError::Config("say what to train: `sab train copy`, for one".into())),
+    }
+}
+
+fn train(arguments: &TrainArguments, run: &RunDir, experiment: &Experiment, task: &dyn Task) -> Result<()> {
+    let _lock = run.lock()?;
+    let stop = Stop::on_signals()?;
+    let session = Session { threads: arguments.threads.map(usize::from), max_seconds: arguments.max_time };
+    use_threads(session.threads.or(experiment.train.threads.get()));
+    let mut display = display(arguments.style(), &experiment.short_name());
+    let mut trainer = Trainer::resume(run, task, session, stop, &mut *display)?;
+    let threads = trainer.threads();
+    introduce(&mut trainer, run, experiment, task);
+    let (model, standing, ending) = trainer.run()?;
+    display.note(NoteKind::Info, &format!("{}; the best model is put to the test", ending.describe()));
+    let outcome = conclude(run, experiment, task, &model, &standing, threads, &mut *display)?;
+    display.finish();
+    match (arguments.show.quiet, arguments.show.json) {
+        (true, _) => Ok(()),
+        (_, true) => print_json(&outcome.summary),
+        _ => {
+            report(run, experiment, &standing, &ending, &outcome);
+            Ok(())
+        }
+    }
+}
+
+/// Burn's own operations run on this pool.
+fn use_threads(threads: Option<usize>) {
+    // It can only be set once in a process; whoever was first has chosen.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or_else(cores)).build_global();
+}
+
+/// Says what is going to happen.
+fn introduce(trainer: &mut Trainer, run: &RunDir, experiment: &Experiment, task: &dyn Task) {
+    let (done, budget, threads) = (trainer.standing().update, trainer.budget(), trainer.threads());
+    let mut text = format!("{} in {}", experiment.short_name(), run.path().display());
+    if done > 0 {
+        text += &format!(", going on from update {done}");
+    }
+    trainer.announce(&format!("{text}: {budget} updates, {threads} threads"));
+    if let Some(note) = task.facts().note {
+        trainer.announce(&note);
+    }
+}
+
+/// What a finished run has shown.
+struct Outcome {
+    validation: Figures,
+    test: Figures,
+    summary: serde_json::Value,
+    pictures: Vec<PathBuf>,
+}
+
+/// Tests the best model and writes the summary and the pictures.
+fn conclude(
+    run: &RunDir, experiment: &Experiment, task: &dyn Task, model: &Model, standing: &Standing, threads: usize,
+    display: &mut dyn Display,
+) -> Result<Outcome> {
+    let device = Device::flex();
+    let settings = &experiment.train;
+    let judge = |split, most| evaluate(model, task, split, settings.batch, most, threads, &device);
+    let validation = judge(Split::Validation, settings.validation_batches.get())?;
+    let test = judge(Split::Test, settings.test_batches.get())?;
+    let summary = json!({
+        "task": experiment.task.name(),
+        "length": experiment.task.length(),
+        "model": experiment.model,
+        "parameters": model.size(),
+        "seed": settings.seed,
+        "batch": settings.batch,
+        "updates": standing.update,
+        "refused_updates": standing.refused,
+        "best_update": standing.best.map(|(_, update)| update),
+        "wall_seconds": standing.seconds,
+        "threads": threads,
+        "note": task.facts().note,
+        "validation": as_json(&validation),
+        "test": as_json(&test),
+    });
+    let pictures = match model {
+        Model::Sab(model) if attention::attends(model) => {
+            attention::draw(model, experiment, task, run.path(), &attention::Choice::usual(task), &device)?
+        }
+        _ => Vec::new(),
+    };
+    // Last: a run with a summary is complete.
+    atomic::write_json(&run.file(SUMMARY), &summary)?;
+    display.note(NoteKind::Info, &format!("test: {}", readable(&test)));
+    Ok(Outcome { validation, test, summary, pictures })
+}
+
+/// What was reached and where it is.
+fn report(run: &RunDir, experiment: &Experiment, standing: &Standing, ending: &Ending, outcome: &Outcome) {
+    let file = |name: &str| run.file(name).display().to_string();
+    let best = standing.best.map_or(String::new(), |(_, update)| format!(" (the model of update {update})"));
+    let mut text = format!(
+        "\n{}: {} updates in {}, {}\n  validation  {}\n  test        {}{best}\n\nIn {}:\n",
+        experiment.short_name(),
+        standing.update,
+        duration(standing.seconds),
+        ending.describe(),
+        readable(&outcome.validation),
+        readable(&outcome.test),
+        run.path().display(),
+    );
+    let mut line = |path: String, what: &str| text += &format!("  {path}  {what}\n");
+    line(file(SUMMARY), "the result");
+    line(file("model.safetensors"), "the model, with config.json; PyTorch can read both");
+    line(file("metrics.jsonl"), "how it learned (`tensorboard --logdir` shows it too)");
+    for picture in &outcome.pictures {
+        line(picture.display().to_string(), "which past steps each step was reminded of");
+    }
+    print(&text);
+}

@@ -1,0 +1,125 @@
+//! [`DataError`]: what can be wrong with a data file, and how to mend it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a data function returns.
+pub type Result<T> = std::result::Result<T, DataError>;
+
+/// A fault in a data file, a download or a request for data. The text names the file, the fault and the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// A file that is needed does not exist.
+    #[error("{} is not there; {remedy}", path.display())]
+    Missing {
+        /// Where the file is expected.
+        path: PathBuf,
+        /// How to get it.
+        remedy: String,
+    },
+    /// The system refuses to read a file or folder.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The system refuses to write a file or folder, for example because the disk is full.
+    #[error("cannot write {}: {source}", path.display())]
+    Unwritable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The content of a file is not what it should be.
+    #[error("{} {problem}; {remedy}", path.display())]
+    Bad {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, as the rest of a sentence that begins with the file's name.
+        problem: String,
+        /// How to get a good file.
+        remedy: String,
+    },
+    /// One line of a table is not what it should be.
+    #[error("{}, line {line}{}: {problem}", path.display(), in_column(column.as_deref()))]
+    BadRow {
+        /// The table.
+        path: PathBuf,
+        /// The line, counted from 1; the header is line 1.
+        line: u64,
+        /// The column, if the fault lies in one.
+        column: Option<String>,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A text holds a character that the alphabet does not.
+    #[error("character {character:?} at position {position} is not in the alphabet of {symbols} symbols")]
+    UnknownCharacter {
+        /// The character.
+        character: char,
+        /// How many characters stand before it.
+        position: usize,
+        /// The size of the alphabet.
+        symbols: usize,
+    },
+    /// There is no data set of this name.
+    #[error("there is no data set `{name}`{}; there are {}", did_you_mean(nearest.as_deref()), known.join(", "))]
+    UnknownSet {
+        /// The name asked for.
+        name: String,
+        /// A known name that looks like it.
+        nearest: Option<String>,
+        /// All known names.
+        known: Vec<String>,
+    },
+    /// A file could not be downloaded; every location tried is named.
+    #[error("cannot download {file}: {}; {remedy}", problems.join("; "))]
+    Download {
+        /// The file's name.
+        file: String,
+        /// One sentence for each location tried.
+        problems: Vec<String>,
+        /// What to try next.
+        remedy: String,
+    },
+    /// A value handed to a data function makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl DataError {
+    /// Wraps a refusal to read; a file that does not exist becomes [`DataError::Missing`].
+    pub(crate) fn reading(path: &Path, source: io::Error, remedy: &str) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::missing(path, remedy),
+            _ => Self::Unreadable { path: path.into(), source },
+        }
+    }
+
+    /// Says that a file does not exist; what was never there is not downloaded "again".
+    pub(crate) fn missing(path: &Path, remedy: &str) -> Self {
+        Self::Missing { path: path.into(), remedy: remedy.trim_end_matches(" again").into() }
+    }
+
+    /// Wraps a refusal to write.
+    pub(crate) fn writing(path: &Path, source: io::Error) -> Self {
+        Self::Unwritable { path: path.into(), source }
+    }
+
+    /// Says what is wrong with a file.
+    pub(crate) fn bad(path: &Path, problem: impl Into<String>, remedy: &str) -> Self {
+        Self::Bad { path: path.into(), problem: problem.into(), remedy: remedy.into() }
+    }
+}
+
+fn in_column(column: Option<&str>) -> String {
+    column.map(|name| format!(", column `{name}`")).unwrap_or_default()
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
+}

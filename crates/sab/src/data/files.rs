@@ -1,0 +1,124 @@
+//! Reading files with a limit: nothing a file says about itself decides how much memory is taken.
+
+use super::error::{DataError, Result};
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// The first two bytes of every gzip file.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// The sentence that ends an error about a file of a known data set.
+pub(crate) fn fetch_remedy(set: &str, data_dir: &Path) -> String {
+    format!("run `sab data fetch {set} --data-dir {}` to download it again", shell_word(data_dir))
+}
+
+/// The path as a word for the shell, so that a remedy can be pasted.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+~:\\".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// The first of the candidates that is a file.
+pub(crate) fn first_file(candidates: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+    candidates.into_iter().find(|path| path.is_file())
+}
+
+/// Opens a file for buffered reading.
+pub(crate) fn open(path: &Path, remedy: &str) -> Result<BufReader<File>> {
+    let file = File::open(path).map_err(|e| DataError::reading(path, e, remedy))?;
+    Ok(BufReader::with_capacity(1 << 16, file))
+}
+
+/// Opens a file and unpacks it on the way if its content, not its name, says that it is gzipped: some browsers unpack
+/// a download and keep the name.
+pub(crate) fn open_maybe_gzip(path: &Path, remedy: &str) -> Result<Box<dyn Read>> {
+    let mut file = open(path, remedy)?;
+    let start = file.fill_buf().map_err(|e| DataError::reading(path, e, remedy))?;
+    if start.starts_with(&GZIP_MAGIC) { Ok(Box::new(MultiGzDecoder::new(file))) } else { Ok(Box::new(file)) }
+}
+
+/// What came of reading a stream to its end.
+pub(crate) struct Content {
+    /// The bytes that could be read.
+    pub bytes: Vec<u8>,
+    /// Why reading ended early, if it did.
+    pub broken: Option<io::Error>,
+    /// Whether there was more than the limit; `bytes` then has one byte more than the limit.
+    pub too_long: bool,
+}
+
+/// Reads at most `limit` bytes, and one more to see whether there are more. Memory grows with what really arrives.
+pub(crate) fn read_up_to(reader: impl Read, limit: u64) -> Content {
+    let mut bytes = Vec::new();
+    let broken = reader.take(limit.saturating_add(1)).read_to_end(&mut bytes).err();
+    let too_long = bytes.len() as u64 > limit;
+    Content { bytes, broken, too_long }
+}
+
+/// Reads a whole stream that may have at most `limit` bytes; a broken or longer one is an error.
+pub(crate) fn read_whole(reader: impl Read, limit: u64, path: &Path, remedy: &str) -> Result<Vec<u8>> {
+    let content = read_up_to(reader, limit);
+    if let Some(error) = content.broken {
+        return Err(broken_stream(path, error, content.bytes.len(), remedy));
+    }
+    if content.too_long {
+        return Err(DataError::bad(path, format!("holds more than {limit} bytes, the most that is read"), remedy));
+    }
+    Ok(content.bytes)
+}
+
+/// The error for a stream that broke off after `read` bytes, if that is known.
+pub(crate) fn broken_stream(path: &Path, error: io::Error, read: usize, remedy: &str) -> DataError {
+    // The system's own errors, such as "is a directory", say nothing about the content.
+    if error.raw_os_error().is_some() {
+        return DataError::reading(path, error, remedy);
+    }
+    let after = if read > 0 { format!(", after {read} bytes") } else { String::new() };
+    let problem = match error.kind() {
+        io::ErrorKind::UnexpectedEof => format!("is truncated: it ends in the middle{after}"),
+        _ => format!("cannot be unpacked, the file is corrupt ({error}){after}"),
+    };
+    DataError::bad(path, problem, remedy)
+}
+
+/// The members of a gzipped tar archive whose names, without folders, are wanted, each handed to `visit` once.
+///
+/// `most_bytes` limits a member and `most_unpacked` the whole archive: more is not read.
+pub(crate) fn visit_members(
+    path: &Path, wanted: &[String], most_bytes: u64, most_unpacked: u64, remedy: &str,
+    mut visit: impl FnMut(&str, Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    let mut archive = tar::Archive::new(open_maybe_gzip(path, remedy)?.take(most_unpacked));
+    let broken = |e: io::Error| broken_stream(path, e, 0, remedy);
+    let mut seen = vec![false; wanted.len()];
+    for entry in archive.entries().map_err(broken)? {
+        let entry = entry.map_err(broken)?;
+        let name = member_name(&entry);
+        let Some((name, seen)) = wanted.iter().zip(&mut seen).find(|(known, _)| name.as_deref() == Some(known)) else {
+            continue;
+        };
+        let size = entry.size();
+        let bytes = read_whole(entry, most_bytes, path, remedy)?;
+        if (bytes.len() as u64) < size {
+            let problem = format!("is truncated: {name} ends after {} of {size} bytes", bytes.len());
+            return Err(DataError::bad(path, problem, remedy));
+        }
+        if !std::mem::replace(seen, true) {
+            visit(name, bytes)?;
+        }
+    }
+    // The archive ends before the checksum of gzip does.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
+    match wanted.iter().zip(seen).find(|(_, seen)| !seen) {
+        Some((name, _)) => Err(DataError::bad(path, format!("lacks the member {name}"), remedy)),
+        None => Ok(()),
+    }
+}
+
+/// The name of an archive's member without its folders.
+pub(crate) fn member_name(entry: &tar::Entry<impl Read>) -> Option<String> {
+    Some(entry.path().ok()?.file_name()?.to_string_lossy().into_owned())
+}

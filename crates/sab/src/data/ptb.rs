@@ -1,0 +1,123 @@
+//! The Penn Treebank as characters, in Mikolov's version with 10,000 words.
+//!
+//! The symbols are those of his character files: a line's characters, with single blanks between words, and one
+//! end-of-sentence symbol (`\n`) after every line. The word files have the same lines, so they serve as well.
+
+use super::alphabet::Alphabet;
+use super::error::{DataError, Result};
+use super::files::{fetch_remedy, first_file, open, read_whole, visit_members};
+use super::text::{TextSplit, utf8};
+use std::path::{Path, PathBuf};
+
+pub(crate) const ARCHIVE: &str = "simple-examples.tgz";
+/// Where the files lie below the folder, for one who has unpacked the archive there.
+pub(crate) const FOLDERS: [&str; 3] = ["", "simple-examples/data", "data"];
+const PARTS: [&str; 3] = ["train", "valid", "test"];
+/// Ten times the largest of the files.
+const MOST_FILE_BYTES: u64 = 100_000_000;
+/// More than the unpacked archive has; a longer one is not read to its end.
+const MOST_ARCHIVE_BYTES: u64 = 1 << 30;
+
+/// How a file writes its characters.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// `ptb.char.*.txt`: characters apart by blanks, `_` for a blank.
+    Characters,
+    /// `ptb.*.txt`: words.
+    Words,
+}
+
+impl Form {
+    fn file(self, part: &str) -> String {
+        if self == Form::Characters { format!("ptb.char.{part}.txt") } else { format!("ptb.{part}.txt") }
+    }
+}
+
+/// Loads the Penn Treebank from `data_dir/ptb/` or `data_dir/`: the archive `simple-examples.tgz`, the character files
+/// `ptb.char.{train,valid,test}.txt` or the word files `ptb.{train,valid,test}.txt`, the first of these that is there.
+/// The files may also lie in `simple-examples/data/`. All of them give the same symbols.
+pub fn load_ptb(data_dir: &Path) -> Result<TextSplit> {
+    let remedy = fetch_remedy("ptb", data_dir);
+    let homes = [data_dir.join("ptb"), data_dir.to_path_buf()];
+    // The archive comes first, so that fetching it mends an unpacked file that is broken.
+    if let Some(archive) = first_file(homes.iter().map(|home| home.join(ARCHIVE))) {
+        return load_archive(&archive, &remedy);
+    }
+    let folders = homes.iter().flat_map(|home| FOLDERS.map(|folder| home.join(folder)));
+    let forms = folders.flat_map(|folder| [(folder.clone(), Form::Characters), (folder, Form::Words)]);
+    // A part of a set is better than none: the error then names what is missing from it.
+    let found = |least: usize| {
+        forms
+            .clone()
+            .find(|(folder, form)| PARTS.iter().filter(|p| folder.join(form.file(p)).is_file()).count() >= least)
+    };
+    let Some((folder, form)) = found(PARTS.len()).or_else(|| found(1)) else {
+        return Err(DataError::missing(&homes[0].join(ARCHIVE), &remedy));
+    };
+    let mut files = Vec::new();
+    for part in PARTS {
+        let path = folder.join(form.file(part));
+        let bytes = read_whole(open(&path, &remedy)?, MOST_FILE_BYTES, &path, &remedy)?;
+        files.push((path, bytes));
+    }
+    assemble(form, &files, &remedy)
+}
+
+/// Reads the word files of the archive: by them it is verified.
+fn load_archive(path: &Path, remedy: &str) -> Result<TextSplit> {
+    let wanted = PARTS.map(|part| Form::Words.file(part));
+    let mut files = wanted.clone().map(|name| (path.join(name), Vec::new()));
+    visit_members(path, &wanted, MOST_FILE_BYTES, MOST_ARCHIVE_BYTES, remedy, |name, bytes| {
+        if let Some((_, content)) = files.iter_mut().find(|(file, _)| file.ends_with(name)) {
+            *content = bytes;
+        }
+        Ok(())
+    })?;
+    assemble(Form::Words, &files, remedy)
+}
+
+/// Turns the three files, in the order of [`PARTS`], into symbols of their common alphabet.
+fn assemble(form: Form, files: &[(PathBuf, Vec<u8>)], remedy: &str) -> Result<TextSplit> {
+    let texts = files.iter().map(|(path, bytes)| sentences(path, bytes, form, remedy)).collect::<Result<Vec<_>>>()?;
+    let alphabet = Alphabet::of(texts.iter().flat_map(|text| text.chars()))?;
+    let mut parts = texts.iter().map(|text| alphabet.encode(text));
+    let mut next = || parts.next().unwrap_or_else(|| Ok(Vec::new()));
+    let (train, validation, test) = (next()?, next()?, next()?);
+    Ok(TextSplit { alphabet, train, validation, test, note: None })
+}
+
+/// The sentences of a file, each ended by `\n`.
+fn sentences(path: &Path, bytes: &[u8], form: Form, remedy: &str) -> Result<String> {
+    let content = utf8(path, bytes, remedy)?;
+    let mut text = String::with_capacity(content.len());
+    for (line, number) in content.lines().zip(1..) {
+        // The character files end with a blank after the last line end: that is no sentence.
+        if line.trim().is_empty() {
+            continue;
+        }
+        for (word, place) in line.split_whitespace().zip(0..) {
+            match form {
+                Form::Words => {
+                    if place > 0 {
+                        text.push(' ');
+                    }
+                    text.push_str(word);
+                }
+                Form::Characters => {
+                    let mut characters = word.chars();
+                    let (Some(character), None) = (characters.next(), characters.next()) else {
+                        let problem =
+                            format!("is no character file: line {number} has `{word}` instead of a character");
+                        return Err(DataError::bad(path, problem, remedy));
+                    };
+                    text.push(if character == '_' { ' ' } else { character });
+                }
+            }
+        }
+        text.push('\n');
+    }
+    if text.is_empty() {
+        return Err(DataError::bad(path, "is empty", remedy));
+    }
+    Ok(text)
+}

@@ -1,0 +1,71 @@
+//! [`TableLayout`]: which column of a table is what.
+
+use super::{AnswerKind, AnswerOn};
+use serde::{Deserialize, Serialize};
+
+/// The names of the columns and the nature of the answer. What is left out is guessed: among the columns that have no
+/// other part to play, the first is the sequence, the next the step, the last the label, the others are features.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TableLayout {
+    /// The column that says which sequence a row belongs to.
+    pub sequence: Option<String>,
+    /// The column that orders the rows of a sequence.
+    pub step: Option<String>,
+    /// The column with the answer.
+    pub label: Option<String>,
+    /// The columns with the input, in the order in which the model sees them.
+    pub features: Vec<String>,
+    /// What the answer is. If unknown: numbers of which one is no whole number or more than 20 differ are values, all
+    /// else is a class.
+    pub kind: Option<AnswerKind>,
+    /// Which steps have an answer.
+    pub on: AnswerOn,
+}
+
+/// A [`TableLayout`] as places in the rows of a certain table.
+pub(super) struct Columns {
+    pub sequence: usize,
+    pub step: usize,
+    pub label: usize,
+    pub features: Vec<usize>,
+}
+
+impl TableLayout {
+    /// Finds the columns in a header; the error says what is wrong with the header or the layout.
+    pub(super) fn columns(&self, header: &[String]) -> Result<Columns, String> {
+        for (i, name) in header.iter().enumerate() {
+            if header.iter().take(i).any(|earlier| earlier == name) {
+                return Err(format!("has two columns `{name}`"));
+            }
+        }
+        let place = |name: &String| {
+            let known = || header.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+            header.iter().position(|n| n == name).ok_or_else(|| format!("has no column `{name}`; it has {}", known()))
+        };
+        let named = |name: &Option<String>| name.as_ref().map(place).transpose();
+        let (sequence, step, label) = (named(&self.sequence)?, named(&self.step)?, named(&self.label)?);
+        let features = self.features.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+        let mut taken: Vec<usize> = [sequence, step, label].into_iter().flatten().chain(features.clone()).collect();
+        taken.sort_unstable();
+        if let Some(pair) = taken.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("is to use the column `{}` for two things", header[pair[0]]));
+        }
+        let mut free = (0..header.len()).filter(|i| taken.binary_search(i).is_err());
+        let lacks = |what: &str| {
+            format!(
+                "has too few columns ({}): none is left for the {what}. A table has a column for the sequence, one \
+                 for the step, at least one feature and a label, separated by commas",
+                header.len()
+            )
+        };
+        let sequence = sequence.or_else(|| free.next()).ok_or_else(|| lacks("sequence"))?;
+        let step = step.or_else(|| free.next()).ok_or_else(|| lacks("step"))?;
+        let label = label.or_else(|| free.next_back()).ok_or_else(|| lacks("label"))?;
+        let features = if features.is_empty() { free.collect() } else { features };
+        if features.is_empty() {
+            return Err(lacks("features"));
+        }
+        Ok(Columns { sequence, step, label, features })
+    }
+}

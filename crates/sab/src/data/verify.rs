@@ -1,0 +1,122 @@
+//! Checking the data sets a user has.
+
+use super::catalogue::{CATALOGUE, DataSet, Download, KnownFile};
+use super::digest::{judge_download, judge_file};
+use super::error::{DataError, Result};
+use super::files::first_file;
+use std::path::{Path, PathBuf};
+
+/// What a file turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Exactly the file it should be.
+    Good,
+    /// A right beginning; the text says how much.
+    Prefix(String),
+    /// Another file; the text says in what it differs.
+    Wrong(String),
+    /// Needed to complete the set, but not there.
+    Missing,
+}
+
+/// The verdict on one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileReport {
+    /// The name of the data set.
+    pub set: String,
+    /// The file.
+    pub path: PathBuf,
+    /// What it turned out to be.
+    pub verdict: Verdict,
+}
+
+/// Checks every known file in a data directory. A set of which nothing is there is left out; of one that is there in
+/// part, the files that are missing are reported too.
+pub fn verify(data_dir: &Path) -> Result<Vec<FileReport>> {
+    // Unlike a missing set, a missing directory is a slip of the user's.
+    std::fs::read_dir(data_dir)
+        .map_err(|e| DataError::reading(data_dir, e, "give the directory with the data sets as `--data-dir`"))?;
+    let mut reports = Vec::new();
+    for set in CATALOGUE {
+        reports.extend(verify_set(set, data_dir)?);
+    }
+    Ok(reports)
+}
+
+/// Checks the files of one data set, in `data_dir/<name>/` or in `data_dir/` itself.
+pub fn verify_set(set: &DataSet, data_dir: &Path) -> Result<Vec<FileReport>> {
+    let forms = forms(set, data_dir);
+    let report = |path: &Path, verdict| FileReport { set: set.name.into(), path: path.into(), verdict };
+    let mut reports = Vec::new();
+    for place in forms.iter().flatten() {
+        if let Some(path) = &place.found {
+            reports.push(report(path, place.content.judge(path)?));
+        }
+    }
+    let there = |places: &Vec<Place>| places.iter().filter(|place| place.found.is_some()).count();
+    let complete = forms.iter().any(|places| there(places) == places.len());
+    // The first of those that are most complete, since `max_by_key` takes the last.
+    let fullest = forms.iter().rev().max_by_key(|places| there(places)).filter(|places| there(places) > 0);
+    if !complete && let Some(places) = fullest {
+        // A file that is there packed in place of unpacked, or the other way round, is not missed.
+        let stem = |path: &Path| Some(path.file_name()?.to_string_lossy().trim_end_matches(".gz").to_string());
+        let have: Vec<_> = reports.iter().map(|r| stem(&r.path)).collect();
+        let missing = places.iter().filter(|p| p.found.is_none() && !have.contains(&stem(&p.expected)));
+        reports.extend(missing.map(|place| report(&place.expected, Verdict::Missing)));
+    }
+    Ok(reports)
+}
+
+/// The files of a set that is there unpacked, complete and right, and nothing of its downloads.
+pub(crate) fn good_unpacked(set: &DataSet, data_dir: &Path) -> Result<Option<Vec<PathBuf>>> {
+    let forms = forms(set, data_dir);
+    let Some((downloads, unpacked)) = forms.split_first() else { return Ok(None) };
+    if downloads.iter().any(|place| place.found.is_some()) {
+        return Ok(None);
+    }
+    for places in unpacked {
+        let Some(paths) = places.iter().map(|place| place.found.clone()).collect::<Option<Vec<_>>>() else { continue };
+        let verdicts = places.iter().zip(&paths).map(|(place, path)| place.content.judge(path));
+        if verdicts.collect::<Result<Vec<_>>>()?.iter().all(|verdict| *verdict == Verdict::Good) {
+            return Ok(Some(paths));
+        }
+    }
+    Ok(None)
+}
+
+/// A file of a set: what it should hold, where it should be, and where it is.
+struct Place<'a> {
+    content: Content<'a>,
+    expected: PathBuf,
+    found: Option<PathBuf>,
+}
+
+enum Content<'a> {
+    Packed(&'a Download<'a>),
+    Unpacked(&'a KnownFile<'a>),
+}
+
+impl Content<'_> {
+    fn judge(&self, path: &Path) -> Result<Verdict> {
+        match self {
+            Content::Packed(download) => judge_download(path, download),
+            Content::Unpacked(known) => judge_file(path, known),
+        }
+    }
+}
+
+/// The forms in which a set can be there: as downloaded, then unpacked.
+fn forms<'a>(set: &DataSet<'a>, data_dir: &Path) -> Vec<Vec<Place<'a>>> {
+    let homes = [data_dir.join(set.name), data_dir.to_path_buf()];
+    let below = |folders: &[&str]| homes.iter().flat_map(|h| folders.iter().map(|f| h.join(f))).collect::<Vec<_>>();
+    let place = |content: Content<'a>, file: &str, folders: &[&str]| {
+        let candidates: Vec<PathBuf> = below(folders).iter().map(|folder| folder.join(file)).collect();
+        let expected = candidates.first().cloned().unwrap_or_default();
+        Place { content, expected, found: first_file(candidates) }
+    };
+    let packed = set.downloads.iter().map(|d| place(Content::Packed(d), d.file, &[""])).collect();
+    let unpacked = |files: &&'a [KnownFile<'a>]| {
+        files.iter().map(|k| place(Content::Unpacked(k), k.file, set.folders)).collect::<Vec<_>>()
+    };
+    std::iter::once(packed).chain(set.unpacked.iter().map(unpacked)).collect()
+}

@@ -1,0 +1,75 @@
+//! A progress bar at the bottom of the terminal, with results and notes as lines above it.
+
+use super::format::{duration, figure, number, rate};
+use super::lines::{digits, note_line, updates, validation_line};
+use super::{Display, NoteKind, Progress, Validation};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar, the numbers of the last report beside it.
+pub struct Bar {
+    bar: ProgressBar,
+    digits: usize,
+}
+
+impl Bar {
+    pub fn new(target: ProgressDrawTarget, title: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_style(style("{spinner} update {msg}"));
+        if !title.is_empty() {
+            bar.println(title);
+        }
+        Self { bar, digits: 0 }
+    }
+}
+
+impl Display for Bar {
+    fn progress(&mut self, progress: &Progress) {
+        if self.bar.length() != progress.budget {
+            match progress.budget {
+                Some(budget) => {
+                    self.bar.set_style(style("{wide_bar:.cyan/black.bright} {msg}"));
+                    self.bar.set_length(budget);
+                }
+                None => self.bar.set_style(style("{spinner} update {msg}")),
+            }
+        }
+        self.digits = digits(progress);
+        self.bar.set_position(progress.update);
+        self.bar.set_message(message(progress));
+    }
+
+    fn validation(&mut self, validation: &Validation) {
+        self.bar.println(validation_line(validation, self.digits));
+    }
+
+    fn note(&mut self, kind: NoteKind, text: &str) {
+        self.bar.println(note_line(kind, text));
+    }
+
+    fn finish(&mut self) {
+        // The last state of the bar stays on the terminal as a record. A second call changes nothing.
+        if !self.bar.is_finished() {
+            self.bar.abandon();
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// What stands beside the bar; a narrow terminal cuts the end, so what matters most comes first.
+fn message(progress: &Progress) -> String {
+    let mut parts = vec![updates(progress)];
+    parts.extend(progress.seconds_left.map(|left| format!("{} left", duration(left))));
+    parts.push(format!("loss {}", number(progress.loss)));
+    parts.extend(progress.figures.iter().take(2).map(|(name, value)| format!("{name} {}", figure(name, *value))));
+    parts.push(format!("{}/s", rate(progress.updates_per_second)));
+    parts.join("  ")
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─")
+}

@@ -1,0 +1,110 @@
+//! Live charts that fill the terminal: `screen` owns the terminal, `state` what is known, `view` draws it.
+
+mod screen;
+mod state;
+mod view;
+
+pub use screen::restore_terminal;
+pub use state::State;
+pub use view::draw;
+
+use super::lines::{Lines, digits, note_line, progress_line, validation_line};
+use super::{BETWEEN_LINES, Display, NoteKind, Progress, Throttle, Validation};
+use screen::Screen;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// The least time between two frames.
+const BETWEEN_FRAMES: Duration = Duration::from_millis(200);
+
+/// The dashboard on stderr.
+pub struct Dashboard {
+    state: State,
+    /// Until the dashboard is finished.
+    screen: Option<Screen>,
+    frames: Throttle,
+    /// Takes over when the screen was given up, which the panic of another thread does.
+    lines: Lines<io::Stderr>,
+}
+
+impl Dashboard {
+    pub fn open(title: &str) -> io::Result<Self> {
+        Ok(Self {
+            state: State::new(title),
+            screen: Some(Screen::open()?),
+            frames: Throttle::new(BETWEEN_FRAMES),
+            lines: Lines::new(io::stderr(), Throttle::new(BETWEEN_LINES), ""),
+        })
+    }
+
+    /// The lines to write to, if the screen is no longer there to draw on.
+    fn fallback(&mut self) -> Option<&mut Lines<io::Stderr>> {
+        match &self.screen {
+            Some(screen) if screen.is_open() => None,
+            _ => Some(&mut self.lines),
+        }
+    }
+
+    fn draw(&mut self) {
+        if let Some(screen) = &mut self.screen {
+            screen.draw(|frame| draw(frame, &self.state));
+        }
+    }
+
+    /// What would vanish with the screen and is worth keeping: notes, the best and the last result, the last progress.
+    fn summary(&self) -> String {
+        let State { title, notes, progress, best, validation, .. } = &self.state;
+        let digits = progress.as_ref().map_or(0, digits);
+        let mut lines = Vec::new();
+        lines.extend((!title.is_empty()).then(|| title.clone()));
+        lines.extend(notes.iter().map(|(kind, text)| note_line(*kind, text)));
+        lines.extend(best.iter().map(|best| validation_line(best, digits)));
+        lines.extend(validation.iter().filter(|last| Some(*last) != best.as_ref()).map(|v| validation_line(v, digits)));
+        lines.extend(progress.iter().map(progress_line));
+        lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+}
+
+impl Display for Dashboard {
+    fn progress(&mut self, progress: &Progress) {
+        self.state.progress(progress);
+        if let Some(lines) = self.fallback() {
+            lines.progress(progress);
+        } else if self.frames.ready() {
+            self.draw();
+        }
+    }
+
+    fn validation(&mut self, validation: &Validation) {
+        self.state.validation(validation);
+        match self.fallback() {
+            Some(lines) => lines.validation(validation),
+            None => self.draw(),
+        }
+    }
+
+    fn note(&mut self, kind: NoteKind, text: &str) {
+        self.state.note(kind, text);
+        match self.fallback() {
+            Some(lines) => lines.note(kind, text),
+            None => self.draw(),
+        }
+    }
+
+    fn finish(&mut self) {
+        let Some(screen) = self.screen.take() else { return };
+        let was_open = screen.is_open();
+        drop(screen);
+        if was_open {
+            // A closed stderr must not stop the training.
+            let _ = io::stderr().write_all(self.summary().as_bytes());
+        }
+        self.lines.finish();
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

@@ -1,0 +1,154 @@
+//! Lines of text, and near silence.
+
+use super::format::{duration, figure, number, rate};
+use super::{Display, NoteKind, Progress, Throttle, Validation};
+use std::fmt::Write as _;
+use std::io::Write;
+
+/// Numbers are set flush right in this many characters, so that columns of consecutive lines match.
+const COLUMN: usize = 7;
+
+/// One line now and then, for logs and for terminals that cannot be drawn on.
+pub struct Lines<W: Write> {
+    out: W,
+    throttle: Throttle,
+    /// The latest progress, if it was not shown.
+    pending: Option<Progress>,
+    /// Digits of the budget, for validation lines to match lines of progress.
+    digits: usize,
+}
+
+impl<W: Write> Lines<W> {
+    pub fn new(out: W, throttle: Throttle, title: &str) -> Self {
+        let mut lines = Self { out, throttle, pending: None, digits: COLUMN };
+        if !title.is_empty() {
+            lines.line(title);
+        }
+        lines
+    }
+
+    /// Writes a line at once. A closed pipe must not stop the training, so errors are dropped.
+    fn line(&mut self, text: &str) {
+        let _ = writeln!(self.out, "{text}").and_then(|()| self.out.flush());
+    }
+
+    fn finish_now(&mut self) {
+        if let Some(progress) = self.pending.take() {
+            self.line(&progress_line(&progress));
+        }
+    }
+}
+
+impl<W: Write + Send> Display for Lines<W> {
+    fn progress(&mut self, progress: &Progress) {
+        self.digits = digits(progress);
+        if self.throttle.ready() {
+            self.pending = None;
+            self.line(&progress_line(progress));
+        } else {
+            self.pending = Some(progress.clone());
+        }
+    }
+
+    fn validation(&mut self, validation: &Validation) {
+        let line = validation_line(validation, self.digits);
+        self.line(&line);
+    }
+
+    fn note(&mut self, kind: NoteKind, text: &str) {
+        self.line(&note_line(kind, text));
+    }
+
+    fn finish(&mut self) {
+        self.finish_now();
+    }
+}
+
+impl<W: Write> Drop for Lines<W> {
+    fn drop(&mut self) {
+        self.finish_now();
+    }
+}
+
+/// Nothing but warnings.
+pub struct Quiet<W: Write> {
+    out: W,
+}
+
+impl<W: Write> Quiet<W> {
+    pub fn new(out: W) -> Self {
+        Self { out }
+    }
+}
+
+impl<W: Write + Send> Display for Quiet<W> {
+    fn progress(&mut self, _: &Progress) {}
+
+    fn validation(&mut self, _: &Validation) {}
+
+    fn note(&mut self, kind: NoteKind, text: &str) {
+        if kind == NoteKind::Warning {
+            let _ = writeln!(self.out, "{}", note_line(kind, text));
+        }
+    }
+
+    fn finish(&mut self) {}
+}
+
+/// How many digits a number of updates may have.
+pub fn digits(progress: &Progress) -> usize {
+    progress.budget.map_or(COLUMN, |budget| budget.to_string().len())
+}
+
+/// `1200/20000   6 %`, or `1200` without a budget.
+pub fn updates(progress: &Progress) -> String {
+    let width = digits(progress);
+    let update = progress.update;
+    match (progress.budget, progress.fraction()) {
+        // Cut, not rounded: 100 % is the end and not before.
+        (Some(budget), Some(fraction)) => format!("{update:>width$}/{budget} {:>3} %", (100.0 * fraction) as u64),
+        _ => format!("{update:>width$}"),
+    }
+}
+
+/// All of a progress report in a line.
+pub fn progress_line(progress: &Progress) -> String {
+    let mut line = format!("update {}  loss {:>COLUMN$}", updates(progress), number(progress.loss));
+    push_figures(&mut line, &progress.figures);
+    // Writing to a string does not fail.
+    let _ = write!(
+        line,
+        "  lr {:>COLUMN$}  grad {:>COLUMN$}  {:>6} updates/s",
+        number(progress.learning_rate),
+        number(progress.gradient_norm),
+        rate(progress.updates_per_second)
+    );
+    if let Some(left) = progress.seconds_left {
+        let _ = write!(line, "  {:>COLUMN$} left", duration(left));
+    }
+    line
+}
+
+/// A validation result in a line.
+pub fn validation_line(validation: &Validation, digits: usize) -> String {
+    let mut line = format!("validation at update {:>digits$}", validation.update);
+    push_figures(&mut line, &validation.figures);
+    if validation.best {
+        line.push_str("  best so far");
+    }
+    line
+}
+
+/// A note in a line; that it is a warning is said.
+pub fn note_line(kind: NoteKind, text: &str) -> String {
+    match kind {
+        NoteKind::Info => text.to_owned(),
+        NoteKind::Warning => format!("warning: {text}"),
+    }
+}
+
+fn push_figures(line: &mut String, figures: &[(&'static str, f64)]) {
+    for (name, value) in figures {
+        let _ = write!(line, "  {name} {:>COLUMN$}", figure(name, *value));
+    }
+}

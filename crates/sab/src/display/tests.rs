@@ -1,0 +1,280 @@
+//! What each style shows.
+
+use super::bar::Bar;
+use super::dashboard::{State, draw};
+use super::json::Json;
+use super::lines::{Lines, Quiet};
+use super::throttle::Throttle;
+use super::{Display, NoteKind, Progress, Validation};
+use indicatif::{InMemoryTerm, ProgressDrawTarget};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Output that can still be read when the display has it.
+#[derive(Clone, Default)]
+struct Output(Arc<Mutex<Vec<u8>>>);
+
+impl Output {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A clock that is set by hand, in seconds, and a throttle of five seconds that follows it.
+fn clock() -> (Arc<AtomicU64>, Throttle) {
+    let seconds = Arc::new(AtomicU64::new(0));
+    let (start, read) = (Instant::now(), seconds.clone());
+    let now = move || start + Duration::from_secs(read.load(Ordering::SeqCst));
+    (seconds, Throttle::with_clock(Duration::from_secs(5), Box::new(now)))
+}
+
+fn progress(update: u64, loss: f64) -> Progress {
+    Progress {
+        update,
+        budget: Some(20_000),
+        loss,
+        figures: vec![("accuracy", 0.632)],
+        gradient_norm: 0.71,
+        learning_rate: 9.9e-4,
+        updates_per_second: 27.1,
+        seconds: 44.0,
+        seconds_left: Some(694.0),
+    }
+}
+
+fn validation(update: u64, best: bool) -> Validation {
+    Validation { update, figures: vec![("loss", 0.7011), ("accuracy", 0.713)], best }
+}
+
+#[test]
+fn a_throttle_says_yes_once_in_a_while() {
+    let (seconds, mut throttle) = clock();
+    let mut yes = Vec::new();
+    for second in 0..=12 {
+        seconds.store(second, Ordering::SeqCst);
+        yes.extend(throttle.ready().then_some(second));
+    }
+    assert_eq!(yes, [0, 5, 10]);
+}
+
+#[test]
+fn lines_have_matching_columns_and_come_now_and_then() {
+    let output = Output::default();
+    let (seconds, throttle) = clock();
+    let mut lines = Lines::new(output.clone(), throttle, "copy, T = 100");
+    lines.progress(&progress(1, 2.0794));
+    seconds.store(4, Ordering::SeqCst);
+    lines.progress(&progress(900, 1.5));
+    lines.validation(&validation(1000, true));
+    lines.note(NoteKind::Warning, "the gradient was clipped 40 times");
+    seconds.store(5, Ordering::SeqCst);
+    let mut later = progress(1200, 12.81234);
+    later.figures[0].1 = 1.0;
+    later.seconds_left = Some(4271.0);
+    lines.progress(&later);
+    seconds.store(6, Ordering::SeqCst);
+    lines.progress(&progress(20_000, 0.000_123));
+    lines.finish();
+    lines.finish();
+    drop(lines);
+    let expected = "\
+copy, T = 100
+update     1/20000   0 %  loss  2.0794  accuracy  63.2 %  lr  9.9e-4  grad  0.7100    27.1 updates/s    11:34 left
+validation at update  1000  loss  0.7011  accuracy  71.3 %  best so far
+warning: the gradient was clipped 40 times
+update  1200/20000   6 %  loss  12.812  accuracy 100.0 %  lr  9.9e-4  grad  0.7100    27.1 updates/s  1:11:11 left
+update 20000/20000 100 %  loss 1.23e-4  accuracy  63.2 %  lr  9.9e-4  grad  0.7100    27.1 updates/s    11:34 left
+";
+    assert_eq!(output.text(), expected);
+}
+
+#[test]
+fn dropping_lines_shows_the_last_progress() {
+    let output = Output::default();
+    let (_, throttle) = clock();
+    let mut lines = Lines::new(output.clone(), throttle, "");
+    lines.progress(&Progress { loss: f64::NAN, ..Progress::default() });
+    lines.progress(&Progress { update: 7, loss: f64::INFINITY, budget: Some(0), ..Progress::default() });
+    drop(lines);
+    let text = output.text();
+    assert_eq!(text.lines().count(), 2);
+    assert!(text.contains("loss     NaN") && text.contains("update 7  loss     inf"), "{text}");
+}
+
+#[test]
+fn quiet_shows_warnings_only() {
+    let output = Output::default();
+    let mut quiet = Quiet::new(output.clone());
+    quiet.progress(&progress(1, 1.0));
+    quiet.validation(&validation(1, true));
+    quiet.note(NoteKind::Info, "hello");
+    quiet.note(NoteKind::Warning, "hm");
+    quiet.finish();
+    assert_eq!(output.text(), "warning: hm\n");
+}
+
+#[test]
+fn json_lines_parse_and_hold_everything() {
+    let output = Output::default();
+    let (seconds, throttle) = clock();
+    let mut json = Json::new(output.clone(), throttle);
+    json.progress(&progress(1, f64::NAN));
+    seconds.store(1, Ordering::SeqCst);
+    json.progress(&progress(2, 1.0));
+    json.validation(&validation(2, false));
+    json.note(NoteKind::Warning, "two\nlines \"quoted\"");
+    json.progress(&progress(3, 0.5));
+    json.finish();
+    json.finish();
+    drop(json);
+    let values: Vec<serde_json::Value> =
+        output.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(values.len(), 4);
+    assert_eq!(
+        values[0],
+        serde_json::json!({
+            "event": "progress", "update": 1, "budget": 20000, "loss": null, "figures": { "accuracy": 0.632 },
+            "gradient_norm": 0.71, "learning_rate": 9.9e-4, "updates_per_second": 27.1, "seconds": 44.0,
+            "seconds_left": 694.0,
+        })
+    );
+    assert_eq!(
+        values[1],
+        serde_json::json!({
+            "event": "validation", "update": 2, "figures": { "loss": 0.7011, "accuracy": 0.713 }, "best": false,
+        })
+    );
+    assert_eq!(values[2], serde_json::json!({ "event": "note", "kind": "warning", "text": "two\nlines \"quoted\"" }));
+    assert_eq!((&values[3]["update"], &values[3]["loss"]), (&3.into(), &0.5.into()));
+}
+
+#[test]
+fn closed_output_does_not_stop_the_training() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+    }
+    let displays: [Box<dyn Display>; 3] = [
+        Box::new(Lines::new(Closed, clock().1, "title")),
+        Box::new(Json::new(Closed, clock().1)),
+        Box::new(Quiet::new(Closed)),
+    ];
+    for mut display in displays {
+        display.progress(&progress(1, 1.0));
+        display.validation(&validation(1, true));
+        display.note(NoteKind::Warning, "text");
+        display.finish();
+    }
+}
+
+#[test]
+fn the_bar_stands_below_its_results() {
+    let terminal = InMemoryTerm::new(10, 90);
+    let mut bar = Bar::new(ProgressDrawTarget::term_like(Box::new(terminal.clone())), "copy, T = 100");
+    bar.progress(&progress(10_000, 0.8123));
+    bar.validation(&validation(10_000, true));
+    bar.note(NoteKind::Warning, "hm");
+    bar.progress(&progress(10_001, 0.8122));
+    bar.finish();
+    bar.finish();
+    let shown = terminal.contents();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.len(), 4, "{shown}");
+    assert_eq!(lines[0], "copy, T = 100");
+    assert_eq!(lines[1], "validation at update 10000  loss  0.7011  accuracy  71.3 %  best so far");
+    assert_eq!(lines[2], "warning: hm");
+    assert!(lines[3].starts_with("━"), "{shown}");
+    assert!(lines[3].ends_with("10001/20000  50 %  11:34 left  loss 0.8122  accuracy 63.2 %  27.1/s"), "{shown}");
+}
+
+#[test]
+fn a_bar_without_a_budget_counts() {
+    let terminal = InMemoryTerm::new(10, 90);
+    let mut bar = Bar::new(ProgressDrawTarget::term_like(Box::new(terminal.clone())), "");
+    bar.progress(&Progress { update: 77, budget: None, seconds_left: None, ..progress(77, 0.5) });
+    drop(bar);
+    let shown = terminal.contents();
+    assert!(shown.contains("update      77  loss 0.5000  accuracy 63.2 %  27.1/s"), "{shown}");
+}
+
+/// The dashboard of a run of 400 updates as text.
+fn dashboard(width: u16, height: u16, state: &State) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state)).unwrap();
+    terminal.backend().to_string()
+}
+
+fn run() -> State {
+    let mut state = State::new("copy, T = 100");
+    for update in 1..=400 {
+        let loss = 2.0 * (-(update as f64) / 150.0).exp();
+        let mut progress = progress(update * 50, loss);
+        progress.figures[0].1 = 1.0 - loss / 2.0;
+        progress.gradient_norm = 0.5 + 0.3 * (update as f64 / 9.0).sin();
+        state.progress(&progress);
+        if update % 80 == 0 {
+            state.validation(&validation(update * 50, update == 320));
+        }
+    }
+    for note in 0..200 {
+        state.note(NoteKind::Info, &format!("note {note}"));
+    }
+    state.note(NoteKind::Warning, "the loss jumped");
+    state
+}
+
+#[test]
+fn the_dashboard_shows_figures_charts_and_notes() {
+    let shown = dashboard(120, 40, &run());
+    for part in [
+        "copy, T = 100  update 20000/20000  27.1 updates/s  0:44 so far  11:34 left",
+        "100.0 %",
+        "loss 0.1390  accuracy 93.1 %  gradient norm 0.6338  learning rate 9.9e-4",
+        "last at update 20000: loss 0.7011  accuracy 71.3 %  best at update 16000:",
+        " loss ",
+        " accuracy ",
+        " gradient norm ",
+        " learning rate ",
+        "note 199",
+        "warning: the loss jumped",
+        "Ctrl-C stops",
+    ] {
+        assert!(shown.contains(part), "{part} is missing in\n{shown}");
+    }
+    let dots = shown.chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).count();
+    assert!(dots > 200, "only {dots} cells of charts in\n{shown}");
+}
+
+#[test]
+fn the_dashboard_fits_any_terminal_and_any_numbers() {
+    let mut odd = State::new(&"title\n\u{1F600}".repeat(50));
+    for value in [f64::NAN, f64::MAX, -f64::MAX, f64::MIN_POSITIVE, 0.0, f64::INFINITY] {
+        odd.progress(&Progress { loss: value, gradient_norm: value, updates_per_second: value, ..progress(1, value) });
+        odd.validation(&Validation { update: 1, figures: vec![("accuracy", value)], best: true });
+    }
+    for state in [State::default(), run(), odd] {
+        for (width, height) in [(1, 1), (2, 9), (20, 5), (80, 24), (300, 100), (400, 2)] {
+            dashboard(width, height, &state);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! [`LabError`]: what can go wrong in the laboratory, and the exit code that says so.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A result of the laboratory.
+pub type Result<T> = std::result::Result<T, LabError>;
+
+/// What went wrong, in words that say what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// The command line or a configuration.
+    #[error("{0}")]
+    Config(String),
+    /// Data that is missing or wrong.
+    #[error(transparent)]
+    Data(#[from] crate::data::DataError),
+    /// A run directory, checkpoint or model file that is missing, foreign or damaged.
+    #[error("{0}")]
+    Run(String),
+    /// A file that cannot be read or written.
+    #[error("cannot {action} {}: {why}{}", path.display(), hint(why))]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// Training met too many losses or gradients that are not numbers.
+    #[error("{0}")]
+    Diverged(String),
+    /// Training was stopped by this signal, after a checkpoint.
+    #[error("stopped by {}; `sab train --resume {run}` goes on from update {update}", signal_name(*signal))]
+    Interrupted {
+        /// SIGINT or SIGTERM.
+        signal: i32,
+        /// The run directory.
+        run: String,
+        /// Updates done.
+        update: u64,
+    },
+    /// The model refused what it was given.
+    #[error("the model: {0}")]
+    Model(#[from] attentive::SabError),
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    if signal == signal_hook::consts::SIGTERM { "SIGTERM" } else { "Ctrl-C" }
+}
+
+/// What may help against what the system said.
+fn hint(why: &str) -> &'static str {
+    let says = |word: &str| why.to_lowercase().contains(word);
+    if says("no space") || says("quota") || says("too large") {
+        "; make room and resume the run"
+    } else if says("permission") || says("read-only") {
+        "; choose a place you can write to with --run DIR"
+    } else {
+        ""
+    }
+}
+
+impl LabError {
+    pub(crate) fn file(action: &'static str, path: &Path, why: &io::Error) -> Self {
+        Self::File { action, path: path.to_path_buf(), why: why.to_string() }
+    }
+
+    /// The exit code of the command; `sab --help` lists them.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) => 2,
+            Self::Data(_) => 3,
+            Self::Run(_) | Self::File { .. } => 4,
+            Self::Diverged(_) => 5,
+            Self::Model(_) => 1,
+            // As shells report a process that a signal has ended.
+            Self::Interrupted { signal, .. } => 128 + *signal as u8,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Dotted keys: setting them, laying one table over another, and what to say of a key that does not exist.
+
+use crate::error::{LabError, Result};
+use toml::{Table, Value};
+
+/// The value of `--set key=value`: as TOML reads it, or else a plain word.
+pub fn parse_value(text: &str) -> Value {
+    format!("value = {text}")
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| Value::String(text.to_string()))
+}
+
+/// Puts a value at a dotted key.
+pub(super) fn set(table: &mut Table, key: &str, value: Value) -> Result<()> {
+    let (mut place, mut rest) = (table, key);
+    while let Some((head, tail)) = rest.split_once('.') {
+        let inner = place.entry(head.to_string()).or_insert_with(|| Value::Table(Table::new()));
+        let Value::Table(inner) = inner else {
+            return Err(LabError::Config(format!("`{key}` cannot be set: `{head}` is a value, not a section")));
+        };
+        (place, rest) = (inner, tail);
+    }
+    place.insert(rest.to_string(), value);
+    Ok(())
+}
+
+/// Lays `given` over `known`. A key that `known` does not have is an error that names the nearest one.
+pub(super) fn merge(known: &mut Table, given: Table, origin: &str) -> Result<()> {
+    let all: Vec<String> = flatten(known).into_iter().map(|(key, _)| key).collect();
+    merge_section(known, given, "", &all, origin)
+}
+
+fn merge_section(known: &mut Table, given: Table, prefix: &str, all: &[String], origin: &str) -> Result<()> {
+    for (key, value) in given {
+        let path = format!("{prefix}{key}");
+        match (known.get_mut(&key), value) {
+            (Some(Value::Table(inner)), Value::Table(given)) => {
+                merge_section(inner, given, &format!("{path}."), all, origin)?;
+            }
+            (Some(Value::Table(_)), _) => {
+                return Err(LabError::Config(format!(
+                    "`{path}` in {origin} is a section: write [{path}] and keys below it"
+                )));
+            }
+            (Some(place), value) => *place = same_kind(place, value),
+            (None, _) => return Err(LabError::Config(unknown(&path, all, origin))),
+        }
+    }
+    Ok(())
+}
+
+/// A whole number where the default has a fraction is that number.
+fn same_kind(known: &Value, given: Value) -> Value {
+    match (known, given) {
+        (Value::Float(_), Value::Integer(whole)) => Value::Float(whole as f64),
+        (_, given) => given,
+    }
+}
+
+fn unknown(path: &str, all: &[String], origin: &str) -> String {
+    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_string();
+    let same_name = all.iter().find(|known| last(known) == last(path));
+    match same_name.cloned().or_else(|| nearest(path, all.iter().map(String::as_str))) {
+        Some(known) => format!("there is no key `{path}` ({origin}); did you mean `{known}`?"),
+        None => format!("there is no key `{path}` ({origin}); the keys here are {}", all.join(", ")),
+    }
+}
+
+/// All values of a table with their dotted keys.
+pub(super) fn flatten(table: &Table) -> Vec<(String, Value)> {
+    let of_entry = |(key, value): (&String, &Value)| match value {
+        Value::Table(inner) => {
+            flatten(inner).into_iter().map(|(rest, value)| (format!("{key}.{rest}"), value)).collect::<Vec<_>>()
+        }
+        value => vec![(key.clone(), value.clone())],
+    };
+    table.iter().flat_map(of_entry).collect()
+}
+
+/// The candidate that looks most like `word`, if one does.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate.to_string())
+}

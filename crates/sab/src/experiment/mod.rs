@@ -1,0 +1,120 @@
+//! [`Experiment`]: everything that determines a run, with defaults for each task, read from TOML and overridden key by
+//! key.
+
+mod defaults;
+mod keys;
+mod model;
+mod task;
+mod train;
+mod values;
+
+pub use keys::{nearest, parse_value};
+pub use model::{LstmSettings, ModelSettings, Start, TransformerSettings};
+pub use task::{AnswerKind, CsvSettings, TASK_NAMES, TaskSettings};
+pub use train::{Schedule, TrainSettings};
+pub use values::{Auto, Limit};
+
+use crate::error::{LabError, Result};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// A task, a model and how it is trained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Where data sets are.
+    pub data_dir: PathBuf,
+    /// What is learned.
+    pub task: TaskSettings,
+    /// What learns it.
+    pub model: ModelSettings,
+    /// How.
+    pub train: TrainSettings,
+}
+
+impl Experiment {
+    /// The defaults of a task, changed by `overrides`: pairs of a dotted key and a value.
+    pub fn of_task(name: &str, overrides: &[(String, Value)]) -> Result<Self> {
+        Self::resolve(task_table(name), overrides, "the command line")
+    }
+
+    /// What a file says over the defaults of its task, changed by `overrides`.
+    pub fn of_file(path: &Path, overrides: &[(String, Value)]) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|why| LabError::file("read", path, &why))?;
+        Self::of_text(&text, &path.display().to_string(), overrides)
+    }
+
+    /// What a text in TOML says over the defaults of its task, changed by `overrides`.
+    pub fn of_text(text: &str, origin: &str, overrides: &[(String, Value)]) -> Result<Self> {
+        let table: Table = text.parse().map_err(|why| LabError::Config(format!("{origin} is not TOML: {why}")))?;
+        Self::resolve(table, overrides, origin)
+    }
+
+    fn resolve(mut given: Table, overrides: &[(String, Value)], origin: &str) -> Result<Self> {
+        for (key, value) in overrides {
+            keys::set(&mut given, key, value.clone())?;
+        }
+        let word = |section: &str, key: &str| match given.get(section).and_then(|table| table.get(key)) {
+            None => Ok(None),
+            Some(Value::String(word)) => Ok(Some(word.clone())),
+            Some(other) => {
+                Err(LabError::Config(format!("`{section}.{key}` is {other} in {origin}: it is a word in quotes")))
+            }
+        };
+        let Some(task) = word("task", "name")? else {
+            let names = TASK_NAMES.join(", ");
+            return Err(LabError::Config(format!("{origin} has no `task.name`: one of {names}")));
+        };
+        let known = defaults::of(&task, word("model", "kind")?.as_deref())?;
+        let defaults = Table::try_from(&known).map_err(|why| LabError::Config(why.to_string()))?;
+        let mut table = defaults.clone();
+        keys::merge(&mut table, given.clone(), origin)?;
+        let experiment: Experiment =
+            table.try_into().map_err(|why: toml::de::Error| explain(&why, &defaults, &given, origin))?;
+        experiment.validate()?;
+        Ok(experiment)
+    }
+
+    /// The whole of it as TOML, every key with its value.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self).map_err(|why| LabError::Config(why.to_string()))
+    }
+
+    fn validate(&self) -> Result<()> {
+        self.task.validate()?;
+        self.train.validate()?;
+        self.model.validate()
+    }
+
+    /// A name for the run directory: the task, what stands out of the model, the seed.
+    pub fn short_name(&self) -> String {
+        let length = self.task.length().map_or(String::new(), |length| format!("-{length}"));
+        format!("{}{length}-{}-seed{}", self.task.name(), self.model.short_name(), self.train.seed)
+    }
+}
+
+fn task_table(name: &str) -> Table {
+    let task = Table::from_iter([("name".to_string(), Value::String(name.to_string()))]);
+    Table::from_iter([("task".to_string(), Value::Table(task))])
+}
+
+/// Which of the given values does not fit. Serde names the section only, so each is tried by itself.
+fn explain(why: &toml::de::Error, defaults: &Table, given: &Table, origin: &str) -> LabError {
+    let alone = |(key, value): (String, Value)| {
+        let mut table = defaults.clone();
+        keys::set(&mut table, &key, value.clone()).ok()?;
+        let why = table.try_into::<Experiment>().err()?;
+        Some(wrong(&key, value, why.message()))
+    };
+    let found = keys::flatten(given).into_iter().find_map(alone);
+    found.unwrap_or_else(|| LabError::Config(format!("{origin}: {}", why.message())))
+}
+
+/// An error for a setting that cannot be.
+pub(crate) fn wrong(key: &str, value: impl std::fmt::Display, hint: &str) -> LabError {
+    LabError::Config(format!("`{key}` is {value}: {hint}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! [`ModelSettings`]: what learns.
+
+use super::values::Auto;
+use super::wrong;
+use crate::error::{LabError, Result};
+use attentive::{Hops, Initialization, KTop, KTrunc, SabLstmConfig, ScoreGradient, TruncPhase};
+use serde::{Deserialize, Serialize};
+
+/// What learns. The key `kind` says which; each has keys of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum ModelSettings {
+    /// The family of the paper: LSTM, with self-attention, SAB and its variants.
+    Sab(LstmSettings),
+    /// A Transformer encoder.
+    Transformer(TransformerSettings),
+}
+
+/// The keys of the paper's family, those of [`SabLstmConfig`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LstmSettings {
+    /// Hidden units.
+    pub hidden: usize,
+    /// How many memories a step may be reminded of: 0 (a plain LSTM), a number or `"all"`.
+    pub k_top: KTop,
+    /// Every `k_att`-th hidden state is stored.
+    pub k_att: usize,
+    /// How many steps the sequential gradient runs: a number or `"none"` (full backpropagation).
+    pub k_trunc: KTrunc,
+    /// Where the truncation points lie: a number or `"random"`.
+    pub trunc_phase: TruncPhase,
+    /// Whether gradient enters memories.
+    pub mental_updates: bool,
+    /// What the gradient of the scores reaches: `"weights"` or `"full"`.
+    pub score_gradient: ScoreGradient,
+    /// How often gradient may skip: `"all"` or `"one"`.
+    pub hops: Hops,
+    /// How the weights start; a trained model need not say.
+    #[serde(default)]
+    pub start: Start,
+}
+
+/// How the weights start.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Start {
+    /// Uniform in plus and minus this; `"auto"` is one over the root of the hidden units.
+    pub bound: Auto<f64>,
+    /// The input weights are multiplied by this.
+    pub input_gain: f64,
+    /// W1 and W2 are multiplied by this.
+    pub attention_gain: f64,
+    /// W3 is multiplied by this.
+    pub score_gain: f64,
+    /// Added to the bias of the forget gate.
+    pub forget_bias: f64,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        let Initialization { bound: _, input_gain, attention_gain, score_gain, forget_bias } =
+            Initialization::default();
+        Self { bound: Auto::WORD, input_gain, attention_gain, score_gain, forget_bias }
+    }
+}
+
+/// The keys of the Transformer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransformerSettings {
+    /// Width of a position.
+    pub hidden: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Attention heads; they share the width.
+    pub heads: usize,
+    /// Width of the feed-forward part.
+    pub feed_forward: usize,
+}
+
+impl LstmSettings {
+    /// The layer's configuration for inputs of this size.
+    pub fn layer(&self, input: usize) -> SabLstmConfig {
+        let Start { bound, input_gain, attention_gain, score_gain, forget_bias } = self.start;
+        SabLstmConfig::new(input, self.hidden)
+            .with_k_top(self.k_top)
+            .with_k_att(self.k_att)
+            .with_k_trunc(self.k_trunc)
+            .with_trunc_phase(self.trunc_phase)
+            .with_mental_updates(self.mental_updates)
+            .with_score_gradient(self.score_gradient)
+            .with_hops(self.hops)
+            .with_initialization(Initialization {
+                bound: bound.get(),
+                input_gain,
+                attention_gain,
+                score_gain,
+                forget_bias,
+            })
+    }
+}
+
+impl ModelSettings {
+    pub(super) fn validate(&self) -> Result<()> {
+        match self {
+            Self::Sab(lstm) => lstm.layer(1).validate().map_err(|why| LabError::Config(format!("model: {why}"))),
+            Self::Transformer(TransformerSettings { hidden, layers, heads, feed_forward }) => {
+                let sizes = [("hidden", hidden), ("layers", layers), ("heads", heads), ("feed_forward", feed_forward)];
+                for (key, size) in sizes {
+                    if !(1..=65_536).contains(size) {
+                        return Err(wrong(&format!("model.{key}"), size, "from 1 to 65536"));
+                    }
+                }
+                match hidden % heads {
+                    0 => Ok(()),
+                    _ => Err(wrong("model.heads", heads, &format!("it must divide `model.hidden`, {hidden}"))),
+                }
+            }
+        }
+    }
+
+    /// What stands out, for the name of a run.
+    pub fn short_name(&self) -> String {
+        match self {
+            Self::Transformer(_) => "transformer".into(),
+            Self::Sab(lstm) => {
+                let trunc = match lstm.k_trunc {
+                    KTrunc::Every(steps) => format!("trunc{steps}"),
+                    KTrunc::None => "full".into(),
+                };
+                match lstm.k_top {
+                    KTop::Count(0) => format!("lstm-{trunc}"),
+                    KTop::Count(top) => format!("sab-{trunc}-top{top}"),
+                    KTop::All => format!("attention-{trunc}"),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+use super::*;
+
+fn set(pairs: &[(&str, &str)]) -> Vec<(String, Value)> {
+    pairs.iter().map(|(key, value)| ((*key).to_string(), parse_value(value))).collect()
+}
+
+#[test]
+fn the_defaults_of_every_task_hold_and_come_back_from_their_own_text() {
+    for name in TASK_NAMES {
+        for kind in ["sab", "transformer"] {
+            let changes = set(&[("model.kind", kind), ("task.file", "x.txt")]);
+            let changes = if ["text", "csv"].contains(&name) { changes } else { changes[..1].to_vec() };
+            let experiment = Experiment::of_task(name, &changes).expect(name);
+            let text = experiment.to_toml().expect("text");
+            assert_eq!(Experiment::of_text(&text, "itself", &[]).expect(&text), experiment);
+            assert_eq!(experiment.task.name(), name);
+        }
+    }
+}
+
+#[test]
+fn a_file_says_only_what_differs_and_the_command_line_has_the_last_word() {
+    let text = "[task]\nname = \"copy\"\nlength = 30\n[model]\nk_top = \"all\"\nk_trunc = \"none\"\n[train]\nclip = \"none\"\n";
+    let experiment = Experiment::of_text(text, "file", &set(&[("task.length", "40"), ("train.learning_rate", "1")]));
+    let experiment = experiment.expect("it holds");
+    assert_eq!(experiment.task.length(), Some(40));
+    assert_eq!((experiment.train.clip.get(), experiment.train.learning_rate), (None, 1.0));
+    assert_eq!(experiment.short_name(), "copy-40-attention-full-seed1");
+}
+
+#[test]
+fn unknown_keys_are_errors_that_name_the_nearest() {
+    for (key, right) in [
+        ("model.ktop", "model.k_top"),
+        ("model.k_tpo", "model.k_top"),
+        ("train.lerning_rate", "train.learning_rate"),
+        ("learning_rate", "train.learning_rate"),
+        ("model.start.forgetbias", "model.start.forget_bias"),
+    ] {
+        let message = Experiment::of_task("copy", &set(&[(key, "1")])).expect_err(key).to_string();
+        assert!(message.contains(&format!("`{key}`")) && message.contains(&format!("`{right}`")), "{message}");
+    }
+    let message = Experiment::of_task("pmnist", &set(&[("task.length", "5")])).expect_err("no length").to_string();
+    assert!(message.contains("task.length"), "{message}");
+    let message = Experiment::of_task("cpoy", &[]).expect_err("no task").to_string();
+    assert!(message.contains("did you mean `copy`"), "{message}");
+}
+
+#[test]
+fn wrong_values_are_errors_that_name_their_key() {
+    for (key, value, part) in [
+        ("model.k_att", "0", "k_att"),
+        ("model.k_top", "many", "k_top"),
+        ("model.hidden", "-3", "hidden"),
+        ("train.batch", "0", "train.batch"),
+        ("train.learning_rate", "nan", "train.learning_rate"),
+        ("train.learning_rate", "fast", "learning_rate"),
+        ("train.clip", "0", "train.clip"),
+        ("train.beta2", "1", "train.beta2"),
+        ("train.final_rate", "2", "train.final_rate"),
+        ("train.threads", "0", "train.threads"),
+        ("train.schedule", "wavy", "schedule"),
+        ("train.epochs", "some", "epochs"),
+        ("task.length", "0", "task.length"),
+        ("task.test", "0", "task.test"),
+        ("task", "3", "task"),
+        ("model.start", "3", "model.start"),
+        ("task.name", "3", "task.name"),
+        ("model.kind", "cnn", "cnn"),
+    ] {
+        let message = Experiment::of_task("copy", &set(&[(key, value)])).expect_err(key).to_string();
+        assert!(message.contains(part), "{key} = {value}: {message}");
+    }
+}
+
+#[test]
+fn what_is_not_toml_is_an_error_with_its_place() {
+    let message = Experiment::of_text("[task\nname=1", "my.toml", &[]).expect_err("not TOML").to_string();
+    assert!(message.contains("my.toml") && message.contains("line 1"), "{message}");
+    let message = Experiment::of_text("", "my.toml", &[]).expect_err("no task").to_string();
+    assert!(message.contains("task.name") && message.contains("copy"), "{message}");
+}

@@ -1,0 +1,113 @@
+//! [`TrainSettings`]: how a model is trained.
+
+use super::values::{Auto, Limit};
+use super::wrong;
+use crate::error::Result;
+use serde::{Deserialize, Serialize};
+
+/// How the learning rate changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Schedule {
+    /// It does not.
+    Constant,
+    /// Half a cosine from the first rate to the last over the budget of updates.
+    Cosine,
+    /// A straight line from the first rate to the last over the budget of updates.
+    Linear,
+}
+
+/// How a model is trained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainSettings {
+    /// Weights, batches and truncation phases are drawn from this.
+    pub seed: u64,
+    /// Sequences a batch.
+    pub batch: usize,
+    /// The budget; with `epochs` a number, they are the budget.
+    pub updates: u64,
+    /// Passes over the training data, for tasks that have such: a number or `"none"`.
+    pub epochs: Limit<u64>,
+    /// Seconds of training after which to stop: a number or `"none"`.
+    pub max_seconds: Limit<f64>,
+    /// Adam's step at the start.
+    pub learning_rate: f64,
+    /// How it changes.
+    pub schedule: Schedule,
+    /// The last rate as a fraction of the first.
+    pub final_rate: f64,
+    /// Updates over which the rate rises from nothing at the start.
+    pub warmup: u64,
+    /// Adam's decay of the mean gradient.
+    pub beta1: f64,
+    /// Adam's decay of the mean squared gradient.
+    pub beta2: f64,
+    /// What Adam adds to the root of the mean square.
+    pub epsilon: f64,
+    /// The largest global norm of a gradient: a number or `"none"`.
+    pub clip: Limit<f64>,
+    /// Updates between validations.
+    pub validate_every: u64,
+    /// The most batches of a validation: a number or `"none"`.
+    pub validation_batches: Limit<u64>,
+    /// The most batches of the test at the end: a number or `"none"`.
+    pub test_batches: Limit<u64>,
+    /// Validations without a better score after which to stop: a number or `"none"`.
+    pub patience: Limit<u64>,
+    /// Updates between checkpoints.
+    pub checkpoint_every: u64,
+    /// Checkpoints kept.
+    pub keep: usize,
+    /// Updates between lines of `metrics.jsonl`.
+    pub log_every: u64,
+    /// Refused updates in a row after which training has failed.
+    pub refusals: u64,
+    /// Threads: a number or `"auto"`, one a core.
+    pub threads: Auto<usize>,
+}
+
+impl TrainSettings {
+    pub(super) fn validate(&self) -> Result<()> {
+        let counts = [
+            ("batch", self.batch as u64),
+            ("updates", self.updates),
+            ("epochs", self.epochs.get().unwrap_or(1)),
+            ("validate_every", self.validate_every),
+            ("validation_batches", self.validation_batches.get().unwrap_or(1)),
+            ("test_batches", self.test_batches.get().unwrap_or(1)),
+            ("patience", self.patience.get().unwrap_or(1)),
+            ("checkpoint_every", self.checkpoint_every),
+            ("keep", self.keep as u64),
+            ("log_every", self.log_every),
+            ("refusals", self.refusals),
+            ("threads", self.threads.get().unwrap_or(1) as u64),
+        ];
+        if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return Err(wrong(&format!("train.{key}"), 0, "at least 1"));
+        }
+        if self.batch > 1 << 20 {
+            return Err(wrong("train.batch", self.batch, "at most 1048576"));
+        }
+        let positive = [
+            ("learning_rate", self.learning_rate),
+            ("epsilon", self.epsilon),
+            ("clip", self.clip.get().unwrap_or(1.0)),
+            ("max_seconds", self.max_seconds.get().unwrap_or(1.0)),
+        ];
+        for (key, value) in positive {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(wrong(&format!("train.{key}"), value, "a finite number above 0"));
+            }
+        }
+        for (key, value) in [("beta1", self.beta1), ("beta2", self.beta2)] {
+            if !(0.0..1.0).contains(&value) {
+                return Err(wrong(&format!("train.{key}"), value, "at least 0 and below 1"));
+            }
+        }
+        match (0.0..=1.0).contains(&self.final_rate) {
+            true => Ok(()),
+            false => Err(wrong("train.final_rate", self.final_rate, "a fraction from 0 to 1")),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The laboratory of [`attentive`]: tasks, models, a trainer and what it leaves behind, and the `sab` command.
+//!
+//! ```text
+//! experiment (TOML)
+//!     |
+//!     v
+//! task --batches--> model --loss--> trainer --files--> run directory --> pictures, reports
+//! ```
+
+pub mod commands;
+pub mod data;
+pub mod display;
+mod error;
+pub mod experiment;
+pub mod heat_map;
+pub mod models;
+pub mod rng;
+pub mod run_dir;
+pub mod tasks;
+pub mod tensorboard;
+pub mod train;
+
+pub use error::{LabError, Result};

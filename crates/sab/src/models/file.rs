@@ -1,0 +1,213 @@
+//! Tensors in safetensors files: the model as PyTorch orders it, and checkpoints.
+
+use super::Parameter;
+use crate::error::{LabError, Result};
+use safetensors::{Dtype, SafeTensors, View};
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The one key of a file's metadata: a JSON text, so that the bytes of a file do not depend on the order of a map.
+const METADATA: &str = "sab";
+
+/// Files larger than this are not ours.
+const LARGEST: u64 = 16 << 30;
+
+/// Parameters of [`SabModel`](super::SabModel): name here, name in the file, and whether a matrix is turned: Burn keeps
+/// `[d_input, d_output]`, PyTorch `[d_output, d_input]`.
+const NAMES: [(&str, &str, bool); 9] = [
+    ("lstm.weight_ih", "lstm.weight_ih", true),
+    ("lstm.weight_hh", "lstm.weight_hh", true),
+    ("lstm.bias", "lstm.bias", false),
+    ("lstm.w1", "attention.w1", true),
+    ("lstm.w2", "attention.w2", true),
+    ("lstm.w3", "attention.w3", false),
+    ("readout.v1", "output.v1", true),
+    ("readout.v2", "output.v2", true),
+    ("readout.bias", "output.bias", false),
+];
+
+/// Names and orders parameters as PyTorch does. Those of a Transformer keep Burn's.
+pub fn to_pytorch(parameters: Vec<Parameter>) -> Vec<Parameter> {
+    let turn = |parameter: Parameter| match NAMES.iter().find(|(ours, ..)| *ours == parameter.name) {
+        Some((_, theirs, turned)) => turned_if(*turned, Parameter { name: (*theirs).into(), ..parameter }),
+        None => parameter,
+    };
+    parameters.into_iter().map(turn).collect()
+}
+
+/// The way back from [`to_pytorch`].
+pub fn from_pytorch(parameters: Vec<Parameter>) -> Vec<Parameter> {
+    let turn = |parameter: Parameter| match NAMES.iter().find(|(_, theirs, _)| *theirs == parameter.name) {
+        Some((ours, _, turned)) => turned_if(*turned, Parameter { name: (*ours).into(), ..parameter }),
+        None => parameter,
+    };
+    parameters.into_iter().map(turn).collect()
+}
+
+fn turned_if(turned: bool, parameter: Parameter) -> Parameter {
+    match (turned, &parameter.shape[..]) {
+        (true, &[rows, columns]) => {
+            let mut values = Vec::with_capacity(parameter.values.len());
+            for column in 0..columns {
+                values.extend((0..rows).map(|row| parameter.values[row * columns + column]));
+            }
+            Parameter { shape: vec![columns, rows], values, ..parameter }
+        }
+        _ => parameter,
+    }
+}
+
+struct Bytes<'a>(&'a Parameter);
+
+impl View for Bytes<'_> {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.0.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(self.0.values.iter().flat_map(|x| x.to_le_bytes()).collect())
+    }
+
+    fn data_len(&self) -> usize {
+        self.0.values.len() * size_of::<f32>()
+    }
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Envelope<T> {
+    /// Of all tensors, so that a damaged file is noticed.
+    sha256: String,
+    #[serde(flatten)]
+    content: T,
+}
+
+/// The bytes of a safetensors file with some facts in its metadata.
+pub fn to_bytes(parameters: &[Parameter], facts: &impl serde::Serialize) -> Result<Vec<u8>> {
+    let wrong = |why: String| LabError::Run(format!("cannot make a safetensors file: {why}"));
+    let envelope = Envelope { sha256: digest(parameters), content: facts };
+    let text = serde_json::to_string(&envelope).map_err(|why| wrong(why.to_string()))?;
+    let tensors = parameters.iter().map(|parameter| (parameter.name.as_str(), Bytes(parameter)));
+    safetensors::serialize(tensors, Some(HashMap::from([(METADATA.to_string(), text)])))
+        .map_err(|why| wrong(why.to_string()))
+}
+
+/// What a safetensors file holds.
+#[derive(Debug)]
+pub struct Content<T> {
+    /// Its tensors.
+    pub parameters: Vec<Parameter>,
+    /// The facts in its metadata, if it was written here.
+    pub facts: Option<T>,
+}
+
+/// Reads a safetensors file. `hint` says what to do about a bad one.
+pub fn read<T: serde::de::DeserializeOwned>(path: &Path, hint: &str) -> Result<Content<T>> {
+    let size = std::fs::metadata(path).map_err(|why| LabError::file("read", path, &why))?.len();
+    let wrong = |why: String| LabError::Run(format!("{} {why}; {hint}", path.display()));
+    if size > LARGEST {
+        return Err(wrong(format!("has {size} bytes, more than any model here")));
+    }
+    let bytes = std::fs::read(path).map_err(|why| LabError::file("read", path, &why))?;
+    from_bytes(&bytes).map_err(wrong)
+}
+
+/// What [`read`] does, on bytes; the error says what is wrong with them.
+pub fn from_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> std::result::Result<Content<T>, String> {
+    let (_, header) =
+        SafeTensors::read_metadata(bytes).map_err(|why| format!("is not a safetensors file or is damaged ({why})"))?;
+    let file = SafeTensors::deserialize(bytes).map_err(|why| format!("is damaged ({why})"))?;
+    let mut parameters = Vec::new();
+    for (name, tensor) in file.iter() {
+        if tensor.dtype() != Dtype::F32 {
+            return Err(format!("holds `{name}` as {:?}, not as F32", tensor.dtype()));
+        }
+        let four = tensor.data().chunks_exact(size_of::<f32>());
+        let values: Vec<f32> = four.map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect();
+        if values.iter().any(|x| !x.is_finite()) {
+            return Err(format!("holds a NaN or an infinity in `{name}`"));
+        }
+        parameters.push(Parameter { name: name.to_string(), shape: tensor.shape().to_vec(), values });
+    }
+    // The file's own order is by size of the numbers and name: one order, whatever wrote it.
+    parameters.sort_by(|a, b| a.name.cmp(&b.name));
+    let Some(text) = header.metadata().as_ref().and_then(|metadata| metadata.get(METADATA)) else {
+        return Ok(Content { parameters, facts: None });
+    };
+    let envelope: Envelope<T> =
+        serde_json::from_str(text).map_err(|why| format!("has metadata that this version cannot read ({why})"))?;
+    match digest(&parameters) == envelope.sha256 {
+        true => Ok(Content { parameters, facts: Some(envelope.content) }),
+        false => Err("is damaged: its tensors do not have the digest in its header".into()),
+    }
+}
+
+/// SHA-256 over names, shapes and numbers, by name.
+fn digest(parameters: &[Parameter]) -> String {
+    let mut sorted: Vec<&Parameter> = parameters.iter().collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut hash = Sha256::new();
+    for parameter in sorted {
+        hash.update(parameter.name.as_bytes());
+        hash.update(format!("{:?}", parameter.shape));
+        let bytes: Vec<u8> = parameter.values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        hash.update(&bytes);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Vec<Parameter> {
+        let values = (0..6).map(|x| x as f32).collect();
+        vec![
+            Parameter { name: "lstm.w1".into(), shape: vec![2, 3], values },
+            Parameter { name: "lstm.w3".into(), shape: vec![2], values: vec![0.5, -0.5] },
+        ]
+    }
+
+    #[test]
+    fn matrices_are_turned_for_pytorch_and_back() {
+        let theirs = to_pytorch(some());
+        assert_eq!((theirs[0].name.as_str(), &theirs[0].shape[..]), ("attention.w1", &[3, 2][..]));
+        assert_eq!(theirs[0].values, [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+        assert_eq!(from_pytorch(theirs), some());
+    }
+
+    #[derive(serde::Serialize, serde::Deserialize, Debug)]
+    struct Fact {
+        update: u64,
+    }
+
+    #[test]
+    fn tensors_and_facts_come_back() {
+        let bytes = to_bytes(&some(), &Fact { update: 7 }).expect("written");
+        let content: Content<Fact> = from_bytes(&bytes).expect("read");
+        assert_eq!((content.parameters, content.facts.map(|fact| fact.update)), (some(), Some(7)));
+    }
+
+    #[test]
+    fn any_damage_is_an_error_or_changes_no_tensor() {
+        let good = to_bytes(&some(), &Fact { update: 7 }).expect("written");
+        for length in 0..good.len() {
+            assert!(from_bytes::<Fact>(&good[..length]).is_err(), "cut at {length}");
+        }
+        for (place, bit) in (0..good.len()).flat_map(|place| (0..8).map(move |bit| (place, bit))) {
+            let mut bad = good.clone();
+            bad[place] ^= 1 << bit;
+            // A flip in the facts can be another fact, and one in their key a file from elsewhere.
+            match from_bytes::<Fact>(&bad) {
+                Ok(Content { parameters, facts: Some(_) }) => assert_eq!(parameters, some(), "byte {place}, bit {bit}"),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        assert!(from_bytes::<Fact>(&u64::MAX.to_le_bytes()).is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! Models: the family of the paper and the Transformer it is compared with.
+
+pub mod file;
+mod parameters;
+mod sab;
+mod transformer;
+
+pub(crate) use parameters::replace;
+pub use parameters::{Parameter, Snapshot};
+pub use sab::SabModel;
+pub use transformer::TransformerModel;
+
+use crate::error::{LabError, Result};
+use crate::experiment::ModelSettings;
+use crate::tasks::{Answers, Batch, InputKind, OutputKind};
+use attentive::ForwardOptions;
+use burn::module::{Module, ModuleMapper, ModuleVisitor};
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use std::sync::{Mutex, PoisonError};
+
+/// A model of either kind.
+#[derive(Clone, Debug)]
+pub enum Model {
+    /// LSTM, with self-attention, SAB and its variants.
+    Sab(Box<SabModel>),
+    /// A Transformer encoder.
+    Transformer(Box<TransformerModel>),
+}
+
+/// Burn has one source of random numbers for the whole process: whoever seeds it must be alone with it until the weights
+/// are drawn.
+static BURNS_NUMBERS: Mutex<()> = Mutex::new(());
+
+impl Model {
+    /// A model with weights drawn from a seed.
+    pub fn new(
+        settings: &ModelSettings, input: InputKind, output: OutputKind, seed: u64, device: &Device,
+    ) -> Result<Self> {
+        let _alone = BURNS_NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+        device.seed(seed);
+        Ok(match settings {
+            ModelSettings::Sab(lstm) => {
+                Self::Sab(Box::new(SabModel::new(&lstm.layer(input.size()), output.size(), device)?))
+            }
+            ModelSettings::Transformer(settings) => {
+                Self::Transformer(Box::new(TransformerModel::new(settings, input, output.size(), device)))
+            }
+        })
+    }
+
+    /// The outputs where the batch asks for them, `[answers, outputs]`.
+    pub fn answer(&self, batch: &Batch, options: &ForwardOptions, device: &Device) -> Result<Tensor<2>> {
+        match self {
+            Self::Sab(model) => Ok(model.answer(batch, options, device)?),
+            Self::Transformer(model) => model.answer(batch, device),
+        }
+    }
+
+    /// The same model without gradient.
+    pub fn valid(&self) -> Self {
+        match self {
+            Self::Sab(model) => Self::Sab(Box::new(model.valid())),
+            Self::Transformer(model) => Self::Transformer(Box::new(model.valid())),
+        }
+    }
+
+    /// Shows every parameter to a visitor, always in the same order.
+    pub fn visit(&self, visitor: &mut impl ModuleVisitor) {
+        match self {
+            Self::Sab(model) => model.visit(visitor),
+            Self::Transformer(model) => model.visit(visitor),
+        }
+    }
+
+    /// Puts every parameter through a mapper, in the order of [`visit`](Model::visit).
+    pub fn map(self, mapper: &mut impl ModuleMapper) -> Self {
+        match self {
+            Self::Sab(model) => Self::Sab(Box::new(model.map(mapper))),
+            Self::Transformer(model) => Self::Transformer(Box::new(model.map(mapper))),
+        }
+    }
+
+    /// Numbers in all parameters.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Sab(model) => model.num_params(),
+            Self::Transformer(model) => model.num_params(),
+        }
+    }
+
+    /// The recurrent model, for what only it can do.
+    pub fn recurrent(&self) -> Result<&SabModel> {
+        match self {
+            Self::Sab(model) => Ok(model),
+            Self::Transformer(_) => Err(LabError::Config(
+                "the model is a Transformer: this needs a recurrent one (`model.kind = \"sab\"`)".into(),
+            )),
+        }
+    }
+}
+
+/// The loss over the answers that count, as the batch weights them: cross-entropy for classes, squared error for numbers.
+pub fn loss(outputs: Tensor<2>, batch: &Batch, device: &Device) -> Tensor<1> {
+    let answers = outputs.dims()[0];
+    let losses = match &batch.answers {
+        Answers::Classes(right) => {
+            let right = Tensor::<2, Int>::from_data(TensorData::new(right.clone(), [answers, 1]), device);
+            log_softmax(outputs, 1).gather(1, right).neg()
+        }
+        Answers::Values(right) => {
+            let right = Tensor::<2>::from_data(TensorData::new(right.clone(), [answers, 1]), device);
+            (outputs - right).square()
+        }
+    };
+    match batch.weights() {
+        None => losses.mean(),
+        Some(weights) => (losses * Tensor::from_data(TensorData::new(weights, [answers, 1]), device)).sum(),
+    }
+}
+
+/// The numbers of a tensor.
+pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>> {
+    tensor
+        .into_data()
+        .try_to_vec::<f32>()
+        .map_err(|why| LabError::Run(format!("a tensor is not of single precision: {why}")))
+}

@@ -1,0 +1,98 @@
+//! Files that are either the old or the new ones, whatever happens while they are written.
+
+use crate::error::{LabError, Result};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// What a file is called while it is written.
+const PARTIAL: &str = "partial";
+
+/// Writes a file whole or not at all: beside its place, to the disk, then into its place.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let partial = partial_of(path);
+    let done =
+        write_through(&partial, bytes).and_then(|()| fs::rename(&partial, path)).and_then(|()| sync_parent(path));
+    done.map_err(|why| {
+        // Nothing half-written stays behind; if that fails too, the first error says more.
+        let _ = fs::remove_file(&partial);
+        LabError::file("write", path, &why)
+    })
+}
+
+/// Writes a JSON file.
+pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
+    let mut text =
+        serde_json::to_string_pretty(value).map_err(|why| LabError::Run(format!("{}: {why}", path.display())))?;
+    text.push('\n');
+    write(path, text.as_bytes())
+}
+
+/// Removes what an interrupted write has left in a directory.
+pub fn clean(directory: &Path) -> Result<()> {
+    let entries = fs::read_dir(directory).map_err(|why| LabError::file("read", directory, &why))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.extension().is_some_and(|extension| extension == PARTIAL) {
+            fs::remove_file(&path).map_err(|why| LabError::file("remove", &path, &why))?;
+        }
+    }
+    Ok(())
+}
+
+fn partial_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(".");
+    name.push(PARTIAL);
+    name.into()
+}
+
+fn write_through(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// A rename is on the disk when its directory is.
+pub fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // Windows does not open directories; there renames need no help.
+    if cfg!(unix) { File::open(parent)?.sync_all() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_nothing_else_stays() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("a.json");
+        write(&path, b"old").expect("written");
+        write(&path, b"new").expect("written again");
+        assert_eq!(fs::read(&path).expect("readable"), b"new");
+        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 1);
+    }
+
+    #[test]
+    fn a_write_that_fails_names_the_file_and_leaves_the_old_one() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("a.json");
+        write(&path, b"old").expect("written");
+        fs::create_dir(partial_of(&path)).expect("something in the way");
+        let message = write(&path, b"new").expect_err("cannot be written").to_string();
+        assert!(message.contains("a.json"), "{message}");
+        assert_eq!(fs::read(&path).expect("readable"), b"old");
+    }
+
+    #[test]
+    fn leftovers_are_cleaned_away() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join("x.safetensors.partial"), b"half").expect("written");
+        fs::write(folder.path().join("x.safetensors"), b"whole").expect("written");
+        clean(folder.path()).expect("cleaned");
+        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 1);
+    }
+}

@@ -1,0 +1,89 @@
+//! `environment.json`: what a run was made with.
+
+use serde::Serialize;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Programs, machine and seed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Environment {
+    /// Of this program.
+    pub sab: &'static str,
+    /// Of the framework.
+    pub burn: &'static str,
+    /// The compiler.
+    pub rustc: &'static str,
+    /// Operating system and processor family.
+    pub platform: String,
+    /// The processor's name.
+    pub cpu: String,
+    /// Its cores, as the system gives them to this process.
+    pub cores: usize,
+    /// Whether the fast kernels can run.
+    pub avx2_fma: bool,
+    /// Memory in bytes, where the system says.
+    pub memory: Option<u64>,
+    /// Threads of the run.
+    pub threads: usize,
+    /// The run's seed.
+    pub seed: u64,
+    /// Seconds since 1970 when the run was begun.
+    pub began: u64,
+    /// The command line.
+    pub command: Vec<String>,
+}
+
+impl Environment {
+    /// This machine, now.
+    pub fn here(threads: usize, seed: u64) -> Self {
+        Self {
+            sab: env!("CARGO_PKG_VERSION"),
+            burn: "0.22.1",
+            rustc: env!("SAB_RUSTC"),
+            platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            cpu: cpu(),
+            cores: cores(),
+            avx2_fma: avx2_fma(),
+            memory: memory(),
+            threads,
+            seed,
+            began: now() as u64,
+            command: std::env::args().collect(),
+        }
+    }
+}
+
+/// Cores that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Seconds since 1970.
+pub fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// The value of a line `key: value` of a file under `/proc`; empty elsewhere than on Linux.
+fn of_proc(file: &str, key: &str) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(key))?;
+    Some(line.split_once(':')?.1.trim().to_string())
+}
+
+fn cpu() -> String {
+    of_proc("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into())
+}
+
+fn memory() -> Option<u64> {
+    let kib: u64 = of_proc("/proc/meminfo", "MemTotal")?.split(' ').next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn avx2_fma() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn avx2_fma() -> bool {
+    false
+}

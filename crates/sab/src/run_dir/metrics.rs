@@ -1,0 +1,110 @@
+//! `metrics.jsonl`, and TensorBoard's event file made from it.
+
+use super::atomic;
+use super::environment::now;
+use crate::error::{LabError, Result};
+use crate::tensorboard::EventWriter;
+use serde_json::{Map, Value};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The file's name.
+pub const FILE: &str = "metrics.jsonl";
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Training since the line before.
+    Train,
+    /// A validation.
+    Validation,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Validation => "validation",
+        }
+    }
+}
+
+/// Writes the metrics of a run.
+pub struct Metrics {
+    path: PathBuf,
+    file: File,
+    events: EventWriter,
+}
+
+impl Metrics {
+    /// Goes on after `update`: lines of later updates, which a killed run may have left, are dropped, and the event file is
+    /// made anew from what stays.
+    pub fn resume(directory: &Path, update: u64) -> Result<Self> {
+        let path = directory.join(FILE);
+        let lines = kept_lines(&path, update)?;
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        atomic::write(&path, text.as_bytes())?;
+        remove_event_files(directory)?;
+        let began = lines.first().and_then(|line| line.get("time")).and_then(Value::as_f64).unwrap_or_else(now);
+        let wrong = |why: std::io::Error| LabError::file("write TensorBoard events in", directory, &why);
+        let mut events = EventWriter::create(directory, began).map_err(wrong)?;
+        for line in &lines {
+            add_scalars(&mut events, line).map_err(wrong)?;
+        }
+        let file = OpenOptions::new().append(true).open(&path).map_err(|why| LabError::file("write", &path, &why))?;
+        Ok(Self { path, file, events })
+    }
+
+    /// Adds a line.
+    pub fn add(&mut self, kind: Kind, update: u64, seconds: f64, values: &[(&str, f64)]) -> Result<()> {
+        let mut line = Map::new();
+        line.insert("kind".into(), kind.name().into());
+        line.insert("update".into(), update.into());
+        line.extend(values.iter().map(|(name, value)| ((*name).to_string(), (*value).into())));
+        line.insert("seconds".into(), seconds.into());
+        line.insert("time".into(), now().into());
+        let wrong = |why: std::io::Error| LabError::file("write", &self.path, &why);
+        let line = Value::Object(line);
+        // One write a line: a kill leaves at most one half-written line, which resuming drops.
+        self.file.write_all(format!("{line}\n").as_bytes()).map_err(wrong)?;
+        add_scalars(&mut self.events, &line).and_then(|()| self.events.flush()).map_err(wrong)
+    }
+}
+
+/// The lines of a file up to an update.
+fn kept_lines(path: &Path, update: u64) -> Result<Vec<Value>> {
+    let text = match fs::read(path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(why) => return Err(LabError::file("read", path, &why)),
+    };
+    let of_time = |line: &Value| line.get("update").and_then(Value::as_u64).is_some_and(|at| at <= update);
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(of_time).collect())
+}
+
+fn remove_event_files(directory: &Path) -> Result<()> {
+    let entries = fs::read_dir(directory).map_err(|why| LabError::file("read", directory, &why))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with("events.out.tfevents") {
+            fs::remove_file(&path).map_err(|why| LabError::file("remove", &path, &why))?;
+        }
+    }
+    Ok(())
+}
+
+/// The numbers of a line as scalars named after its kind.
+fn add_scalars(events: &mut EventWriter, line: &Value) -> std::io::Result<()> {
+    let number = |key: &str| line.get(key).and_then(Value::as_f64);
+    let (Some(update), Some(time)) = (line.get("update").and_then(Value::as_u64), number("time")) else {
+        return Ok(());
+    };
+    let kind = line.get("kind").and_then(Value::as_str).unwrap_or("train");
+    for (name, value) in line.as_object().into_iter().flatten() {
+        if let (Some(value), false) = (value.as_f64(), ["update", "seconds", "time"].contains(&name.as_str())) {
+            events.scalar(&format!("{kind}/{name}"), update, time, value)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! [`RunDir`]: the folder in which a run keeps everything.
+//!
+//! ```text
+//! config.toml         the resolved experiment
+//! environment.json    versions, machine, threads, seed
+//! metrics.jsonl       one line each few updates and each validation
+//! events.out.tfevents.*   the same for TensorBoard
+//! checkpoints/        what a run resumes from
+//! model.safetensors   the best model so far, as PyTorch orders it
+//! config.json         what the model is and what it needs to know of its data
+//! summary.json        the result
+//! ```
+
+pub mod atomic;
+mod environment;
+pub mod metrics;
+mod model_folder;
+
+pub use environment::{Environment, cores, now};
+pub use model_folder::{ModelConfig, load_model, save_model};
+
+use crate::error::{LabError, Result};
+use crate::experiment::Experiment;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+const CONFIG: &str = "config.toml";
+const ENVIRONMENT: &str = "environment.json";
+const LOCK: &str = ".lock";
+
+/// The result's file.
+pub const SUMMARY: &str = "summary.json";
+/// The folder of checkpoints.
+pub const CHECKPOINTS: &str = "checkpoints";
+
+/// A run directory that exists.
+#[derive(Clone, Debug)]
+pub struct RunDir {
+    path: PathBuf,
+}
+
+/// While it lives no other process trains in the directory.
+#[derive(Debug)]
+pub struct RunLock(#[allow(dead_code, reason = "closing the file gives the lock up")] File);
+
+impl RunDir {
+    /// Makes a run directory. It appears with all that is needed to resume it, or not at all.
+    pub fn create(
+        path: &Path, experiment: &Experiment, model: &ModelConfig, environment: &Environment,
+    ) -> Result<Self> {
+        if path.exists() {
+            let path = path.display();
+            return Err(LabError::Run(format!(
+                "{path} exists already: `sab train --resume {path}` goes on with it, another --run DIR begins a new one"
+            )));
+        }
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        fs::create_dir_all(parent).map_err(|why| LabError::file("create", parent, &why))?;
+        let fresh = parent.join(format!(".sab-new-{}-{}", std::process::id(), environment.began));
+        let fill = || {
+            let folder = fresh.join(CHECKPOINTS);
+            fs::create_dir_all(&folder).map_err(|why| LabError::file("create", &folder, &why))?;
+            atomic::write(&fresh.join(CONFIG), experiment.to_toml()?.as_bytes())?;
+            atomic::write_json(&fresh.join(ENVIRONMENT), environment)?;
+            model.save(&fresh)?;
+            fs::rename(&fresh, path)
+                .and_then(|()| atomic::sync_parent(path))
+                .map_err(|why| LabError::file("create", path, &why))
+        };
+        fill().inspect_err(|_| {
+            // The first error is the one to report.
+            let _ = fs::remove_dir_all(&fresh);
+        })?;
+        Ok(Self { path: path.to_path_buf() })
+    }
+
+    /// The first of `runs/NAME`, `runs/NAME-2`, ... that does not exist.
+    pub fn free_name(experiment: &Experiment) -> PathBuf {
+        let name = experiment.short_name();
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let names = std::iter::once(name.clone()).chain(numbered);
+        names.map(|name| Path::new("runs").join(name)).find(|path| !path.exists()).unwrap_or_default()
+    }
+
+    /// A run directory that exists.
+    pub fn open(path: &Path) -> Result<Self> {
+        if path.join(CONFIG).is_file() {
+            return Ok(Self { path: path.to_path_buf() });
+        }
+        let what = if path.exists() { "is not a run directory: it has no config.toml" } else { "does not exist" };
+        Err(LabError::Run(format!(
+            "{} {what}; `sab train` makes run directories, under runs/ if not told otherwise",
+            path.display()
+        )))
+    }
+
+    /// Keeps other processes from training here.
+    pub fn lock(&self) -> Result<RunLock> {
+        let path = self.path.join(LOCK);
+        let file = File::create(&path).map_err(|why| LabError::file("write", &path, &why))?;
+        match file.try_lock() {
+            Ok(()) => Ok(RunLock(file)),
+            Err(TryLockError::WouldBlock) => {
+                Err(LabError::Run(format!("another process is training in {}", self.path.display())))
+            }
+            Err(TryLockError::Error(why)) => Err(LabError::file("lock", &path, &why)),
+        }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The experiment that it was made for.
+    pub fn experiment(&self) -> Result<Experiment> {
+        Experiment::of_file(&self.file(CONFIG), &[])
+    }
+}

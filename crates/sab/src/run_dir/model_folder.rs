@@ -1,0 +1,95 @@
+//! The model of a run: `model.safetensors` and `config.json`, which PyTorch programs can read.
+
+use super::atomic;
+use crate::error::{LabError, Result};
+use crate::experiment::ModelSettings;
+use crate::models::{Model, Snapshot, file};
+use crate::tasks::{InputKind, OutputKind, Task, TaskFacts};
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+const MODEL: &str = "model.safetensors";
+const CONFIG: &str = "config.json";
+/// Of the layout of both files.
+const FORMAT: u32 = 1;
+
+/// What a model is and what it needs to know of its data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelConfig {
+    /// Of the layout of both files.
+    pub format: u32,
+    /// The task it learned.
+    pub task: String,
+    /// What a step is.
+    pub input: InputKind,
+    /// What is put out.
+    pub output: OutputKind,
+    /// The order of the gates in the weights.
+    pub gates: String,
+    /// The model's settings.
+    pub model: ModelSettings,
+    /// Symbols, classes, scales.
+    #[serde(default)]
+    pub facts: TaskFacts,
+}
+
+/// Which update a saved model is of.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct SavedAt {
+    /// Updates done when it was saved.
+    pub update: u64,
+}
+
+impl ModelConfig {
+    /// Of a model for a task.
+    pub fn new(name: &str, task: &dyn Task, model: &ModelSettings) -> Self {
+        Self {
+            format: FORMAT,
+            task: name.into(),
+            input: task.input(),
+            output: task.output(),
+            gates: "i, f, g, o".into(),
+            model: model.clone(),
+            facts: task.facts(),
+        }
+    }
+
+    /// Writes `config.json`.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        atomic::write_json(&folder.join(CONFIG), self)
+    }
+
+    /// Reads `config.json`.
+    pub fn load(folder: &Path) -> Result<Self> {
+        let path = folder.join(CONFIG);
+        let text = std::fs::read_to_string(&path).map_err(|why| LabError::file("read", &path, &why))?;
+        let config: Self = serde_json::from_str(&text)
+            .map_err(|why| LabError::Run(format!("{} does not describe a model: {why}", path.display())))?;
+        match config.format {
+            FORMAT => Ok(config),
+            other => Err(LabError::Run(format!("{} has format {other}; this version reads {FORMAT}", path.display()))),
+        }
+    }
+}
+
+/// Writes the parameters of a model as PyTorch orders them.
+pub fn save_model(folder: &Path, parameters: Snapshot, update: u64) -> Result<()> {
+    atomic::write(&folder.join(MODEL), &file::to_bytes(&file::to_pytorch(parameters), &SavedAt { update })?)
+}
+
+/// Reads a model folder: what it is, the model itself, and the update it was saved at if it was saved here.
+pub fn load_model(folder: &Path, device: &Device) -> Result<(ModelConfig, Model, Option<u64>)> {
+    let config = ModelConfig::load(folder)?;
+    let path = folder.join(MODEL);
+    if !path.exists() {
+        let folder = folder.display();
+        return Err(LabError::Run(format!("{folder} has no model yet: it is saved at the first validation")));
+    }
+    let content = file::read::<SavedAt>(&path, "train again, or copy the file from where it is whole")?;
+    let model = Model::new(&config.model, config.input, config.output, 0, device)?;
+    let model = model
+        .with_parameters(&file::from_pytorch(content.parameters))
+        .map_err(|why| LabError::Run(format!("{} does not fit its config.json: {why}", path.display())))?;
+    Ok((config, model, content.facts.map(|facts| facts.update)))
+}

@@ -1,0 +1,93 @@
+//! [`Batch`]: sequences and what is asked about them, as plain numbers on the host.
+
+/// What the network sees.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// `[rows, steps]`, each below the number of symbols.
+    Tokens(Vec<i32>),
+    /// `[rows, steps, width]`
+    Dense {
+        /// Numbers a step.
+        width: usize,
+        /// All of them.
+        values: Vec<f32>,
+    },
+}
+
+/// Which steps are asked for an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// Every step from this one on (counted from 0): `[rows, steps - from]` answers.
+    From(usize),
+    /// Every step, in two groups: the mean loss of those from `first` on counts once, that of those before it `weight`
+    /// times. `[rows, steps]` answers.
+    TwoGroups {
+        /// The first step of the second group.
+        first: usize,
+        /// How much the first group counts.
+        weight: f32,
+    },
+    /// One step of each row: `[rows]` answers. What a row has after it is padding.
+    At(Vec<usize>),
+    /// The first steps of each row, this many: `[rows, steps]` answers, of which those past a row's length do not
+    /// count.
+    Until(Vec<usize>),
+}
+
+/// The right answers, as many as [`Asked`] says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answers {
+    /// Classes.
+    Classes(Vec<i32>),
+    /// Numbers.
+    Values(Vec<f32>),
+}
+
+/// Sequences of one length, shorter ones padded with zeros at the end. Padding changes no result: the network is causal,
+/// and nothing is asked about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// Sequences.
+    pub rows: usize,
+    /// Steps of the longest.
+    pub steps: usize,
+    /// What the network sees.
+    pub input: Input,
+    /// Where answers are asked for.
+    pub asked: Asked,
+    /// The right ones.
+    pub answers: Answers,
+}
+
+impl Batch {
+    /// Answers in the batch, padding included.
+    pub fn answer_count(&self) -> usize {
+        match &self.asked {
+            Asked::From(from) => self.rows * self.steps.saturating_sub(*from),
+            Asked::At(_) => self.rows,
+            Asked::Until(_) | Asked::TwoGroups { .. } => self.rows * self.steps,
+        }
+    }
+
+    /// For each answer whether it counts, where some do not.
+    pub fn counted(&self) -> Option<Vec<bool>> {
+        match &self.asked {
+            Asked::Until(lengths) if lengths.iter().any(|length| *length < self.steps) => {
+                Some(lengths.iter().flat_map(|length| (0..self.steps).map(move |step| step < *length)).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// The weight of each answer in the loss, where they differ.
+    pub fn weights(&self) -> Option<Vec<f32>> {
+        if let Asked::TwoGroups { first, weight } = self.asked {
+            let (before, after) = ((self.rows * first) as f32, (self.rows * (self.steps - first)) as f32);
+            let a_row = (0..self.steps).map(|step| if step < first { weight / before } else { 1.0 / after });
+            return Some((0..self.rows).flat_map(|_| a_row.clone()).collect());
+        }
+        let counted = self.counted()?;
+        let count = counted.iter().filter(|counts| **counts).count().max(1);
+        Some(counted.iter().map(|counts| f32::from(*counts) / count as f32).collect())
+    }
+}

@@ -1,0 +1,100 @@
+//! Language models on characters: Penn Treebank, text8, any text.
+
+use super::order::{EpochOrder, batches_of, range_of};
+use super::{Answers, Asked, Batch, Figures, Input, InputKind, OutputKind, Split, Tally, Task, TaskFacts};
+use crate::data::TextSplit;
+use crate::error::{LabError, Result};
+use crate::rng::{Draws, Purpose};
+
+/// Sequences of `length` characters from a text, each to be answered with the character after it. Sequences do not
+/// overlap and each begins with a fresh state, in training and when held out; where the first one begins is drawn anew
+/// for each pass.
+#[derive(Debug)]
+pub(super) struct Characters {
+    text: TextSplit,
+    length: usize,
+    order: EpochOrder,
+}
+
+impl Characters {
+    pub(super) fn new(text: TextSplit, length: usize) -> Result<Self> {
+        let parts = [("training", &text.train), ("validation", &text.validation), ("test", &text.test)];
+        for (name, part) in parts {
+            if part.len() < length + 1 {
+                let have = part.len();
+                return Err(LabError::Config(format!(
+                    "`task.length` is {length}, but the {name} part of the text has {have} characters: it needs one more \
+                     than a sequence; use a shorter --length or a longer text"
+                )));
+            }
+        }
+        Ok(Self { text, length, order: EpochOrder::default() })
+    }
+
+    fn batch<'a>(&self, sequences: impl Iterator<Item = &'a [u16]>) -> Batch {
+        let (mut tokens, mut answers) = (Vec::new(), Vec::new());
+        for sequence in sequences {
+            tokens.extend(sequence[..self.length].iter().map(|symbol| i32::from(*symbol)));
+            answers.extend(sequence[1..].iter().map(|symbol| i32::from(*symbol)));
+        }
+        let (steps, rows) = (self.length, tokens.len() / self.length);
+        Batch { rows, steps, input: Input::Tokens(tokens), asked: Asked::From(0), answers: Answers::Classes(answers) }
+    }
+
+    fn part(&self, split: Split) -> &[u16] {
+        match split {
+            Split::Validation => &self.text.validation,
+            Split::Test => &self.text.test,
+        }
+    }
+
+    /// Sequences that fit into a part beginning at its start.
+    fn sequences(&self, part: &[u16]) -> usize {
+        (part.len() - 1) / self.length
+    }
+}
+
+impl Task for Characters {
+    fn input(&self) -> InputKind {
+        InputKind::Tokens(self.text.alphabet.len())
+    }
+
+    fn output(&self) -> OutputKind {
+        OutputKind::Classes(self.text.alphabet.len())
+    }
+
+    fn training_batch(&self, seed: u64, update: u64, rows: usize) -> Batch {
+        // One sequence is given up, so that the first may begin anywhere in its place.
+        let part = &self.text.train;
+        let count = (self.sequences(part) - 1).max(1);
+        let epoch = update / EpochOrder::batches(count, rows);
+        let room = (part.len() - 1 - count * self.length).min(self.length - 1);
+        // The order of the pass uses number `epoch` of its purpose; its beginning one that no batch of training has.
+        let shift = Draws::new(Purpose::Training, seed, epoch).below(room + 1);
+        let items = self.order.batch(seed, update, count, rows);
+        self.batch(items.into_iter().map(|item| &part[shift + item * self.length..][..self.length + 1]))
+    }
+
+    fn updates_an_epoch(&self, rows: usize) -> Option<u64> {
+        Some(EpochOrder::batches((self.sequences(&self.text.train) - 1).max(1), rows))
+    }
+
+    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
+        batches_of(self.sequences(self.part(split)), rows)
+    }
+
+    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
+        let part = self.part(split);
+        let range = range_of(self.sequences(part), rows, number);
+        self.batch(range.map(|item| &part[item * self.length..][..self.length + 1]))
+    }
+
+    fn figures(&self, tally: &Tally) -> Figures {
+        vec![("bpc", tally.all.ce() / std::f64::consts::LN_2), ("accuracy", tally.all.accuracy())]
+    }
+
+    fn facts(&self) -> TaskFacts {
+        let (alphabet, note) = (Some(self.text.alphabet.clone()), self.text.note.clone());
+        TaskFacts { alphabet, note, ..TaskFacts::default() }
+    }
+}

@@ -1,0 +1,159 @@
+//! Tasks: where sequences come from and how answers are judged.
+
+mod batch;
+mod characters;
+mod generated;
+mod images;
+mod order;
+mod table;
+mod tally;
+
+pub use batch::{Answers, Asked, Batch, Input};
+pub use tally::{Figures, Sums, Tally};
+
+use crate::data::{Alphabet, Standardization};
+use crate::error::Result;
+use crate::experiment::TaskSettings;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Data that never trains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Chooses the best model and ends training early.
+    Validation,
+    /// Judges the chosen model, once.
+    Test,
+}
+
+/// What a step of a sequence is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InputKind {
+    /// One of this many symbols.
+    Tokens(usize),
+    /// This many numbers.
+    Dense(usize),
+}
+
+impl InputKind {
+    /// Symbols or numbers.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Tokens(size) | Self::Dense(size) => *size,
+        }
+    }
+}
+
+/// What the network puts out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputKind {
+    /// A score for each of this many classes; cross-entropy is the loss.
+    Classes(usize),
+    /// One number; the squared error is the loss.
+    Value,
+}
+
+impl OutputKind {
+    /// Outputs of the network.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Classes(classes) => *classes,
+            Self::Value => 1,
+        }
+    }
+}
+
+/// What a trained model needs to know of its data, saved with the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskFacts {
+    /// The order in which pixels are seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permutation: Option<Vec<u16>>,
+    /// The symbols of a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alphabet: Option<Alphabet>,
+    /// The columns that the network sees.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub features: Option<Vec<String>>,
+    /// The names of the classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Vec<String>>,
+    /// How features are scaled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standardization: Option<Standardization>,
+    /// How numbers that are answers are scaled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_standardization: Option<Standardization>,
+    /// What a reader of the figures must know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// Where sequences come from and how answers are judged.
+pub trait Task: Send + Sync {
+    /// What a step is.
+    fn input(&self) -> InputKind;
+
+    /// What is asked for.
+    fn output(&self) -> OutputKind;
+
+    /// The batch of one update: a function of the seed and the number of the update.
+    fn training_batch(&self, seed: u64, update: u64, rows: usize) -> Batch;
+
+    /// Updates that make one pass over the training data, where there is such a thing.
+    fn updates_an_epoch(&self, rows: usize) -> Option<u64>;
+
+    /// Batches of a split.
+    fn held_out_count(&self, split: Split, rows: usize) -> u64;
+
+    /// One of them.
+    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch;
+
+    /// How many of the last steps are graded apart.
+    fn graded_steps(&self) -> usize {
+        0
+    }
+
+    /// The figures of the task. The first is what chooses the best model; it is better smaller.
+    fn figures(&self, tally: &Tally) -> Figures;
+
+    /// What is saved with the run.
+    fn facts(&self) -> TaskFacts {
+        TaskFacts::default()
+    }
+}
+
+/// Makes a task, reading its data from `data_dir` where it has some.
+pub fn open(settings: &TaskSettings, data_dir: &Path) -> Result<Box<dyn Task>> {
+    Ok(match settings {
+        TaskSettings::Copy { length, blank_weight, validation, test } => Box::new(generated::Copy {
+            length: *length,
+            blank_weight: *blank_weight,
+            validation: *validation,
+            test: *test,
+        }),
+        TaskSettings::Adding { length, validation, test } => {
+            Box::new(generated::Adding { length: *length, validation: *validation, test: *test })
+        }
+        TaskSettings::Ptb { length } => {
+            Box::new(characters::Characters::new(crate::data::load_ptb(data_dir)?, *length)?)
+        }
+        TaskSettings::Text8 { length } => {
+            Box::new(characters::Characters::new(crate::data::load_text8(data_dir)?, *length)?)
+        }
+        TaskSettings::Text { file, length } => {
+            Box::new(characters::Characters::new(crate::data::load_text(file)?, *length)?)
+        }
+        TaskSettings::Pmnist { permutation_seed, validation } => {
+            let images = crate::data::load_mnist(data_dir)?;
+            Box::new(images::PixelByPixel::new(images, Some(*permutation_seed), *validation)?)
+        }
+        TaskSettings::Cifar10 { validation } => {
+            Box::new(images::PixelByPixel::new(crate::data::load_cifar10(data_dir)?, None, *validation)?)
+        }
+        TaskSettings::Csv(settings) => Box::new(table::LabelledSequences::open(settings)?),
+    })
+}

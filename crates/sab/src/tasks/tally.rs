@@ -1,0 +1,163 @@
+//! [`Tally`]: how good answers are, added up over batches.
+
+use super::batch::{Answers, Batch};
+
+/// A named result, such as `("accuracy", 0.993)`.
+pub type Figures = Vec<(&'static str, f64)>;
+
+/// Sums over answers, in double precision.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// Answers that count.
+    pub count: u64,
+    /// Those that name the right class.
+    pub correct: u64,
+    /// Of `-ln p(right class)`.
+    pub cross_entropy: f64,
+    /// Of squared errors.
+    pub squared_error: f64,
+    /// Of absolute errors.
+    pub absolute_error: f64,
+}
+
+impl Sums {
+    fn mean(&self, sum: f64) -> f64 {
+        sum / self.count as f64
+    }
+
+    /// Share of right classes.
+    pub fn accuracy(&self) -> f64 {
+        self.mean(self.correct as f64)
+    }
+
+    /// Mean cross-entropy in nats.
+    pub fn ce(&self) -> f64 {
+        self.mean(self.cross_entropy)
+    }
+
+    /// Mean squared error.
+    pub fn mse(&self) -> f64 {
+        self.mean(self.squared_error)
+    }
+
+    /// Mean absolute error.
+    pub fn mae(&self) -> f64 {
+        self.mean(self.absolute_error)
+    }
+}
+
+/// How good answers are: all of them, and those among the last steps of a sequence that the task grades.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Every answer.
+    pub all: Sums,
+    /// Answers of the last `graded` steps.
+    pub graded: Sums,
+    graded_steps: usize,
+}
+
+impl Tally {
+    /// A tally that grades the last steps of a sequence apart.
+    pub fn grading_last(steps: usize) -> Self {
+        Self { graded_steps: steps, ..Self::default() }
+    }
+
+    /// Adds the outputs `[answers, outputs]` of a batch.
+    pub fn add(&mut self, batch: &Batch, outputs: &[f32], width: usize) {
+        let counted = batch.counted();
+        let answers_a_row = (batch.answer_count() / batch.rows.max(1)).max(1);
+        for (place, output) in outputs.chunks_exact(width.max(1)).enumerate() {
+            if counted.as_ref().is_some_and(|counted| !counted[place]) {
+                continue;
+            }
+            let mut one = Sums { count: 1, ..Sums::default() };
+            match &batch.answers {
+                Answers::Classes(right) => {
+                    let right = right[place] as usize;
+                    one.cross_entropy = cross_entropy(output, right);
+                    one.correct = u64::from(largest(output) == Some(right));
+                }
+                Answers::Values(right) => {
+                    let error = f64::from(output[0]) - f64::from(right[place]);
+                    (one.squared_error, one.absolute_error) = (error * error, error.abs());
+                }
+            }
+            self.all.merge(&one);
+            if place % answers_a_row + self.graded_steps >= answers_a_row {
+                self.graded.merge(&one);
+            }
+        }
+    }
+}
+
+impl Sums {
+    fn merge(&mut self, other: &Sums) {
+        self.count += other.count;
+        self.correct += other.correct;
+        self.cross_entropy += other.cross_entropy;
+        self.squared_error += other.squared_error;
+        self.absolute_error += other.absolute_error;
+    }
+}
+
+/// `-ln softmax(scores)[right]`
+fn cross_entropy(scores: &[f32], right: usize) -> f64 {
+    let most = scores.iter().fold(f64::NEG_INFINITY, |most, score| most.max(f64::from(*score)));
+    let sum: f64 = scores.iter().map(|score| (f64::from(*score) - most).exp()).sum();
+    most + sum.ln() - scores.get(right).map_or(f64::NEG_INFINITY, |score| f64::from(*score))
+}
+
+/// The first of the largest; none if there are no numbers.
+fn largest(scores: &[f32]) -> Option<usize> {
+    let better = |best: Option<usize>, place: usize| match best {
+        Some(best) if scores[place] > scores[best] => Some(place),
+        None if !scores[place].is_nan() => Some(place),
+        best => best,
+    };
+    (0..scores.len()).fold(None, better)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch::{Asked, Input};
+    use super::*;
+
+    fn batch(asked: Asked, answers: Answers) -> Batch {
+        Batch { rows: 2, steps: 3, input: Input::Tokens(vec![0; 6]), asked, answers }
+    }
+
+    #[test]
+    fn classes_are_counted_and_their_cross_entropy_is_that_of_the_softmax() {
+        let right = batch(Asked::At(vec![2, 2]), Answers::Classes(vec![1, 0]));
+        let mut tally = Tally::default();
+        tally.add(&right, &[0.0, 2.0, 1.0, 3.0], 2);
+        assert_eq!((tally.all.count, tally.all.accuracy()), (2, 0.5));
+        let of = |other: f64| (1.0 + other.exp()).ln();
+        assert!((tally.all.ce() - (of(-2.0) + of(2.0)) / 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_last_steps_are_graded_apart() {
+        let mut tally = Tally::grading_last(1);
+        let all = batch(Asked::From(0), Answers::Values(vec![0.0; 6]));
+        tally.add(&all, &[1.0, 1.0, 3.0, 1.0, 1.0, 5.0], 1);
+        assert_eq!((tally.graded.count, tally.graded.mse(), tally.graded.mae()), (2, 17.0, 4.0));
+        assert_eq!((tally.all.count, tally.all.mae()), (6, 2.0));
+    }
+
+    #[test]
+    fn padding_does_not_count() {
+        let mut tally = Tally::default();
+        let padded = batch(Asked::Until(vec![3, 1]), Answers::Values(vec![0.0; 6]));
+        tally.add(&padded, &[1.0, 1.0, 1.0, 1.0, f32::NAN, 9.0], 1);
+        assert_eq!((tally.all.count, tally.all.mse()), (4, 1.0));
+    }
+
+    #[test]
+    fn outputs_that_are_not_numbers_are_never_right() {
+        let mut tally = Tally::default();
+        tally.add(&batch(Asked::At(vec![0, 0]), Answers::Classes(vec![0, 0])), &[f32::NAN; 4], 2);
+        assert_eq!(tally.all.correct, 0);
+        assert!(tally.all.ce().is_nan());
+    }
+}

@@ -1,0 +1,206 @@
+//! [`Adam`] over all parameters at once, with clipping by the global norm.
+//!
+//! Burn's own optimizer clips each tensor by itself and takes several passes over memory; here the clipped gradient, both
+//! means and the step are one pass, and the means are plain vectors that a checkpoint can hold.
+
+use crate::error::{LabError, Result};
+use crate::models::{Model, Parameter};
+use burn::module::{ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Gradients, Tensor};
+use rayon::prelude::*;
+
+/// Numbers in one piece of work: a fixed size, so that sums do not depend on the number of threads.
+const PIECE: usize = 1 << 14;
+
+/// The decay rates and the constant of Adam.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Decay of the mean gradient.
+    pub beta1: f64,
+    /// Decay of the mean squared gradient.
+    pub beta2: f64,
+    /// Added to the root of the mean square.
+    pub epsilon: f64,
+}
+
+/// Adam (Kingma and Ba), as PyTorch computes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adam {
+    rates: Rates,
+    /// Updates made.
+    steps: u64,
+    /// Mean gradient of each parameter, in the model's order.
+    first: Vec<Vec<f32>>,
+    /// Mean squared gradient.
+    second: Vec<Vec<f32>>,
+}
+
+/// The gradients of all parameters, in the model's order; empty where there is none.
+pub struct GradientSet(Vec<Vec<f32>>);
+
+impl GradientSet {
+    /// Takes the gradients of a model's parameters.
+    pub fn of(model: &Model, gradients: &Gradients) -> Result<Self> {
+        let mut collect = Collect { gradients, found: Vec::new(), wrong: None };
+        model.visit(&mut collect);
+        match collect.wrong {
+            Some(why) => Err(LabError::Run(format!("a gradient is not of single precision: {why}"))),
+            None => Ok(Self(collect.found)),
+        }
+    }
+
+    /// The global norm, added up in double precision so that it cannot overflow.
+    pub fn norm(&self) -> f64 {
+        let of_piece = |piece: &[f32]| -> f64 {
+            let mut sums = [0.0; 8];
+            for eight in piece.chunks(8) {
+                sums.iter_mut().zip(eight).for_each(|(sum, x)| *sum += f64::from(*x) * f64::from(*x));
+            }
+            sums.iter().sum()
+        };
+        let of_one =
+            |values: &Vec<f32>| values.par_chunks(PIECE).map(of_piece).collect::<Vec<f64>>().iter().sum::<f64>();
+        self.0.iter().map(of_one).sum::<f64>().sqrt()
+    }
+}
+
+struct Collect<'a> {
+    gradients: &'a Gradients,
+    found: Vec<Vec<f32>>,
+    wrong: Option<String>,
+}
+
+impl ModuleVisitor for Collect<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let gradient = param.val().grad(self.gradients).map(|gradient| gradient.into_data().try_to_vec::<f32>());
+        self.found.push(match gradient {
+            Some(Ok(values)) => values,
+            Some(Err(why)) => {
+                self.wrong.get_or_insert(why.to_string());
+                Vec::new()
+            }
+            None => Vec::new(),
+        });
+    }
+}
+
+impl Adam {
+    /// An optimizer that has made no update.
+    pub fn new(rates: Rates, model: &Model) -> Result<Self> {
+        let zeros: Vec<Vec<f32>> =
+            model.snapshot()?.iter().map(|parameter| vec![0.0; parameter.values.len()]).collect();
+        Ok(Self { rates, steps: 0, first: zeros.clone(), second: zeros })
+    }
+
+    /// One step with a learning rate; gradients are multiplied by `scale`, which clips them.
+    pub fn step(&mut self, model: Model, gradients: &GradientSet, learning_rate: f64, scale: f64) -> Result<Model> {
+        self.steps += 1;
+        let Rates { beta1, beta2, epsilon } = self.rates;
+        let correction = |beta: f64| 1.0 - beta.powi(self.steps.min(i32::MAX as u64) as i32);
+        let rule = Rule {
+            beta1: beta1 as f32,
+            beta2: beta2 as f32,
+            epsilon: epsilon as f32,
+            rate: (learning_rate / correction(beta1)) as f32,
+            root_correction: (1.0 / correction(beta2).sqrt()) as f32,
+            scale: scale as f32,
+        };
+        let mut apply = Apply { rule, adam: self, gradients, place: 0, wrong: None };
+        let model = model.map(&mut apply);
+        match apply.wrong {
+            Some(why) => Err(LabError::Run(format!("a parameter is not of single precision: {why}"))),
+            None => Ok(model),
+        }
+    }
+
+    /// Updates made.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Both means, named after the parameters of `snapshot`, to save them.
+    pub fn means(&self, snapshot: &[Parameter]) -> Vec<Parameter> {
+        let named = |prefix: &str, means: &[Vec<f32>]| -> Vec<Parameter> {
+            let name = |(parameter, values): (&Parameter, &Vec<f32>)| Parameter {
+                name: format!("{prefix}{}", parameter.name),
+                shape: parameter.shape.clone(),
+                values: values.clone(),
+            };
+            snapshot.iter().zip(means).map(name).collect()
+        };
+        [named(FIRST, &self.first), named(SECOND, &self.second)].concat()
+    }
+
+    /// The optimizer that [`means`](Adam::means) saved, for a model with the parameters of `snapshot`. Says what is
+    /// missing.
+    pub fn restore(
+        rates: Rates, steps: u64, snapshot: &[Parameter], mut saved: Vec<Parameter>,
+    ) -> std::result::Result<Self, String> {
+        let mut take = |prefix: &str| -> std::result::Result<Vec<Vec<f32>>, String> {
+            let of_one = |parameter: &Parameter| {
+                let name = format!("{prefix}{}", parameter.name);
+                let place = saved.iter().position(|saved| saved.name == name && saved.shape == parameter.shape);
+                place.map(|place| saved.swap_remove(place).values).ok_or_else(|| format!("`{name}` is missing"))
+            };
+            snapshot.iter().map(of_one).collect()
+        };
+        let (first, second) = (take(FIRST)?, take(SECOND)?);
+        Ok(Self { rates, steps, first, second })
+    }
+}
+
+/// What names of saved means begin with.
+pub(super) const FIRST: &str = "adam.first.";
+pub(super) const SECOND: &str = "adam.second.";
+
+#[derive(Clone, Copy)]
+struct Rule {
+    beta1: f32,
+    beta2: f32,
+    epsilon: f32,
+    rate: f32,
+    root_correction: f32,
+    scale: f32,
+}
+
+impl Rule {
+    fn apply(&self, values: &mut [f32], first: &mut [f32], second: &mut [f32], gradient: &[f32]) {
+        for (((value, first), second), gradient) in values.iter_mut().zip(first).zip(second).zip(gradient) {
+            let gradient = gradient * self.scale;
+            *first = self.beta1 * *first + (1.0 - self.beta1) * gradient;
+            *second = self.beta2 * *second + (1.0 - self.beta2) * gradient * gradient;
+            *value -= self.rate * *first / (second.sqrt() * self.root_correction + self.epsilon);
+        }
+    }
+}
+
+struct Apply<'a> {
+    rule: Rule,
+    adam: &'a mut Adam,
+    gradients: &'a GradientSet,
+    place: usize,
+    wrong: Option<String>,
+}
+
+impl ModuleMapper for Apply<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let place = self.place;
+        self.place += 1;
+        let gradient = &self.gradients.0[place];
+        if gradient.is_empty() {
+            return param;
+        }
+        let mut values = match param.val().into_data().try_to_vec::<f32>() {
+            Ok(values) => values,
+            Err(why) => {
+                self.wrong.get_or_insert(why.to_string());
+                return param;
+            }
+        };
+        let (first, second) = (&mut self.adam.first[place], &mut self.adam.second[place]);
+        let pieces = values.par_chunks_mut(PIECE).zip(first.par_chunks_mut(PIECE));
+        let pieces = pieces.zip(second.par_chunks_mut(PIECE)).zip(gradient.par_chunks(PIECE));
+        pieces.for_each(|(((values, first), second), gradient)| self.rule.apply(values, first, second, gradient));
+        crate::models::replace(param, values)
+    }
+}

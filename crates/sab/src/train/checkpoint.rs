@@ -1,0 +1,190 @@
+//! Checkpoints: all that training needs to go on bit for bit, one file each, written while training goes on.
+
+use super::adam::{Adam, FIRST, Rates, SECOND};
+use crate::error::{LabError, Result};
+use crate::models::{Model, Snapshot, file};
+use crate::run_dir::{CHECKPOINTS, RunDir, atomic, save_model};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// Where training stands, beside weights and means.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Updates done, refused ones included: the number of the next batch.
+    pub update: u64,
+    /// Updates that Adam has made.
+    pub adam_steps: u64,
+    /// Seconds of training, over all sessions.
+    pub seconds: f64,
+    /// The best score so far and its update.
+    pub best: Option<(f64, u64)>,
+    /// The update of the last validation.
+    pub last_validation: Option<u64>,
+    /// Validations since the best.
+    pub validations_since_best: u64,
+    /// Updates refused because their loss or gradient was not a number.
+    pub refused: u64,
+    /// Those in a row, up to now.
+    pub refused_in_a_row: u64,
+    /// Sums since the last line of metrics.
+    pub window: Window,
+}
+
+/// Sums since the last line of metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// Updates that were not refused.
+    pub updates: u64,
+    /// Of their losses.
+    pub loss: f64,
+    /// Of their gradients' norms.
+    pub norm: f64,
+}
+
+/// The facts of a checkpoint.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Facts {
+    standing: Standing,
+    /// The experiment, so that a checkpoint is not taken for that of another.
+    experiment: String,
+}
+
+/// A checkpoint in memory.
+pub struct Checkpoint {
+    /// Where training stands.
+    pub standing: Standing,
+    /// The model's parameters.
+    pub parameters: Snapshot,
+    /// Adam's means.
+    pub means: Snapshot,
+}
+
+fn name_of(update: u64) -> String {
+    format!("update-{update:010}.safetensors")
+}
+
+/// The checkpoints of a run, oldest first.
+pub fn list(run: &RunDir) -> Result<Vec<(u64, PathBuf)>> {
+    let folder = run.file(CHECKPOINTS);
+    let entries = std::fs::read_dir(&folder).map_err(|why| LabError::file("read", &folder, &why))?;
+    let update_of = |path: &Path| -> Option<u64> {
+        path.file_name()?.to_str()?.strip_prefix("update-")?.strip_suffix(".safetensors")?.parse().ok()
+    };
+    let mut found: Vec<(u64, PathBuf)> =
+        entries.flatten().filter_map(|entry| Some((update_of(&entry.path())?, entry.path()))).collect();
+    found.sort();
+    Ok(found)
+}
+
+/// The latest checkpoint of a run, if it has one.
+pub fn latest(run: &RunDir, experiment: &str, rates: Rates, model: Model) -> Result<Option<(Standing, Model, Adam)>> {
+    let checkpoints = list(run)?;
+    let Some((_, path)) = checkpoints.last() else { return Ok(None) };
+    let hint = match checkpoints.len() {
+        1 => "remove it to begin from the start".to_string(),
+        count => format!("remove it to go on from {}", checkpoints[count - 2].1.display()),
+    };
+    let content = file::read::<Facts>(path, &hint)?;
+    let wrong = |why: &str| LabError::Run(format!("{} {why}; {hint}", path.display()));
+    let facts = content.facts.ok_or_else(|| wrong("is not a checkpoint"))?;
+    if facts.experiment != experiment {
+        return Err(wrong(
+            "was made by another experiment than config.toml describes: one of them was changed or copied",
+        ));
+    }
+    let is_mean = |name: &str| name.starts_with(FIRST) || name.starts_with(SECOND);
+    let (means, parameters): (Snapshot, Snapshot) = content.parameters.into_iter().partition(|p| is_mean(&p.name));
+    let does_not_fit = |why: String| wrong(&format!("does not fit the model: {why}"));
+    let model = model.with_parameters(&parameters).map_err(does_not_fit)?;
+    let adam = Adam::restore(rates, facts.standing.adam_steps, &model.snapshot()?, means).map_err(does_not_fit)?;
+    Ok(Some((facts.standing, model, adam)))
+}
+
+enum Job {
+    Checkpoint(Box<Checkpoint>),
+    Model(Snapshot, u64),
+}
+
+/// Writes checkpoints and models on a thread of its own, in the order they are handed over.
+pub struct Writer {
+    jobs: Option<SyncSender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    failures: Receiver<LabError>,
+}
+
+impl Writer {
+    /// For a run; `keep` checkpoints stay.
+    pub fn new(run: &RunDir, experiment: String, keep: usize) -> Self {
+        // No job waits: one is handed over when the one before is on the disk, so that a kill loses no more than the
+        // interval since the last one. Training is held up only if the disk is slower than the interval.
+        let (jobs, to_do) = sync_channel(0);
+        let (report, failures) = sync_channel(16);
+        let run = run.clone();
+        let thread = std::thread::spawn(move || {
+            for job in to_do {
+                let done = match job {
+                    Job::Checkpoint(checkpoint) => write(&run, &experiment, *checkpoint, keep),
+                    Job::Model(parameters, update) => save_model(run.path(), parameters, update),
+                };
+                if let Err(why) = done {
+                    // Nothing more is written: a later file must not appear without an earlier one. A full channel
+                    // means that the first failure is on its way.
+                    let _ = report.try_send(why);
+                    return;
+                }
+            }
+        });
+        Self { jobs: Some(jobs), thread: Some(thread), failures }
+    }
+
+    /// Hands a checkpoint over.
+    pub fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<()> {
+        self.hand_over(Job::Checkpoint(Box::new(checkpoint)))
+    }
+
+    /// Hands over the best model so far.
+    pub fn model(&mut self, parameters: Snapshot, update: u64) -> Result<()> {
+        self.hand_over(Job::Model(parameters, update))
+    }
+
+    fn hand_over(&mut self, job: Job) -> Result<()> {
+        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        if sent { self.failures.try_recv().map_or(Ok(()), Err) } else { Err(self.failure()) }
+    }
+
+    fn failure(&self) -> LabError {
+        self.failures.recv().unwrap_or_else(|_| LabError::Run("the thread that writes checkpoints has stopped".into()))
+    }
+
+    /// Waits until everything is written.
+    pub fn finish(&mut self) -> Result<()> {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            return Err(LabError::Run("the thread that writes checkpoints has stopped".into()));
+        }
+        self.failures.try_recv().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Whoever cares has called `finish`; what was handed over is written all the same.
+        let _ = self.finish();
+    }
+}
+
+fn write(run: &RunDir, experiment: &str, checkpoint: Checkpoint, keep: usize) -> Result<()> {
+    let update = checkpoint.standing.update;
+    let facts = Facts { standing: checkpoint.standing, experiment: experiment.to_string() };
+    let tensors = [checkpoint.parameters, checkpoint.means].concat();
+    atomic::write(&run.file(CHECKPOINTS).join(name_of(update)), &file::to_bytes(&tensors, &facts)?)?;
+    let all = list(run)?;
+    for (_, old) in &all[..all.len().saturating_sub(keep)] {
+        std::fs::remove_file(old).map_err(|why| LabError::file("remove", old, &why))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! How good a model is on data that it was not trained on.
+
+use crate::error::Result;
+use crate::models::{Model, numbers};
+use crate::tasks::{Batch, Figures, Split, Tally, Task};
+use attentive::ForwardOptions;
+use burn::tensor::Device;
+
+/// Steps of all rows that are in memory at once: long sequences are run a few at a time.
+const STEPS_AT_ONCE: usize = 200_000;
+
+/// Runs a split through a model (without gradient) and gives the task's figures.
+pub fn evaluate(
+    model: &Model, task: &dyn Task, split: Split, rows: usize, most_batches: Option<u64>, threads: usize,
+    device: &Device,
+) -> Result<Figures> {
+    let steps = task.held_out_batch(split, 0, 1).steps;
+    let at_once = rows.min(STEPS_AT_ONCE / steps.max(1)).max(1);
+    let sequences = most_batches.map(|batches| batches.saturating_mul(rows as u64));
+    let most = sequences.map_or(u64::MAX, |sequences| sequences.div_ceil(at_once as u64));
+    let mut tally = Tally::grading_last(task.graded_steps());
+    for number in 0..task.held_out_count(split, at_once).min(most) {
+        let batch = task.held_out_batch(split, number, at_once);
+        judge(model, task, &batch, threads, device, &mut tally)?;
+    }
+    Ok(task.figures(&tally))
+}
+
+/// Adds the outputs of one batch to a tally.
+pub fn judge(
+    model: &Model, task: &dyn Task, batch: &Batch, threads: usize, device: &Device, tally: &mut Tally,
+) -> Result<()> {
+    let outputs = model.answer(batch, &ForwardOptions::new().with_threads(threads), device)?;
+    tally.add(batch, &numbers(outputs)?, task.output().size());
+    Ok(())
+}

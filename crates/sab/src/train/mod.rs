@@ -1,0 +1,367 @@
+//! The trainer: one update after another, from a run directory and into it.
+
+mod adam;
+pub mod checkpoint;
+mod evaluate;
+mod schedule;
+mod signals;
+
+pub use adam::{Adam, GradientSet, Rates};
+pub use evaluate::{evaluate, judge};
+pub use schedule::learning_rate;
+pub use signals::Stop;
+
+use crate::display::{Display, NoteKind, Progress, Validation};
+use crate::error::{LabError, Result};
+use crate::experiment::{Experiment, TrainSettings};
+use crate::models::{Model, Snapshot, loss, numbers};
+use crate::run_dir::metrics::{Kind, Metrics};
+use crate::run_dir::{RunDir, atomic, cores, load_model};
+use crate::tasks::{Batch, Figures, Split, Tally, Task};
+use attentive::{ForwardOptions, SabError};
+use burn::tensor::{Device, Tensor};
+use checkpoint::{Checkpoint, Standing, Window, Writer};
+use std::time::Instant;
+
+/// Why training has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The budget of updates is spent.
+    Budget,
+    /// The time is up.
+    Time,
+    /// Validation has not got better for long enough.
+    Patience,
+}
+
+impl Ending {
+    /// In words.
+    pub fn describe(&self) -> &'static str {
+        match self {
+            Self::Budget => "the budget of updates is spent",
+            Self::Time => "the time is up",
+            Self::Patience => "validation has stopped getting better",
+        }
+    }
+}
+
+/// Limits of this session that are not part of the experiment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Session {
+    /// Threads, if not as the experiment says.
+    pub threads: Option<usize>,
+    /// Seconds of training in all, if not as the experiment says.
+    pub max_seconds: Option<f64>,
+}
+
+/// Trains one model in one run directory.
+pub struct Trainer<'a> {
+    settings: TrainSettings,
+    task: &'a dyn Task,
+    display: &'a mut dyn Display,
+    stop: Stop,
+    device: Device,
+    threads: usize,
+    budget: u64,
+    max_seconds: Option<f64>,
+    model: Model,
+    adam: Adam,
+    best: Option<Model>,
+    standing: Standing,
+    metrics: Metrics,
+    writer: Writer,
+    run: RunDir,
+    began: Instant,
+    seconds_before: f64,
+    /// Where the current rate of updates is measured from.
+    pace: (Instant, u64),
+    last_checkpoint: Option<u64>,
+}
+
+impl<'a> Trainer<'a> {
+    /// Goes on from the latest checkpoint of a run, or begins if there is none. The caller holds the run's lock.
+    pub fn resume(
+        run: &RunDir, task: &'a dyn Task, session: Session, stop: Stop, display: &'a mut dyn Display,
+    ) -> Result<Self> {
+        let experiment = run.experiment()?;
+        let settings = experiment.train.clone();
+        let budget = budget(&experiment, task)?;
+        atomic::clean(run.path())?;
+        atomic::clean(&run.file(crate::run_dir::CHECKPOINTS))?;
+        let device = Device::flex().autodiff();
+        let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
+        let rates = Rates { beta1: settings.beta1, beta2: settings.beta2, epsilon: settings.epsilon };
+        let identity = identity(&experiment)?;
+        let found = checkpoint::latest(run, &identity, rates, model.clone())?;
+        let last_checkpoint = found.as_ref().map(|(standing, ..)| standing.update);
+        let (standing, model, adam) = match found {
+            Some(found) => found,
+            None => {
+                let adam = Adam::new(rates, &model)?;
+                (Standing::default(), model, adam)
+            }
+        };
+        let best = match standing.best {
+            Some(_) => Some(load_model(run.path(), &device.clone().inner())?.1),
+            None => None,
+        };
+        let now = Instant::now();
+        Ok(Self {
+            task,
+            display,
+            stop,
+            device,
+            threads: session.threads.or(settings.threads.get()).unwrap_or_else(cores),
+            budget,
+            max_seconds: session.max_seconds.or(settings.max_seconds.get()),
+            model,
+            adam,
+            best,
+            metrics: Metrics::resume(run.path(), standing.update)?,
+            writer: Writer::new(run, identity, settings.keep),
+            run: run.clone(),
+            began: now,
+            seconds_before: standing.seconds,
+            pace: (now, standing.update),
+            last_checkpoint,
+            standing,
+            settings,
+        })
+    }
+
+    /// Where training stands.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Updates in all.
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    /// Threads in use.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Says something before training begins.
+    pub fn announce(&mut self, text: &str) {
+        self.display.note(NoteKind::Info, text);
+    }
+
+    /// Trains until an end, and leaves a checkpoint there. The model is the one that validated best.
+    pub fn run(mut self) -> Result<(Model, Standing, Ending)> {
+        let ending = loop {
+            if let Some(ending) = self.ending()? {
+                break ending;
+            }
+            if let Some(signal) = self.stop.asked() {
+                self.checkpoint()?;
+                self.writer.finish()?;
+                let (run, update) = (self.run.path().display().to_string(), self.standing.update);
+                return Err(LabError::Interrupted { signal, run, update });
+            }
+            self.update()?;
+            let due = |every: u64| self.standing.update.is_multiple_of(every);
+            let (validate, save) = (due(self.settings.validate_every), due(self.settings.checkpoint_every));
+            if validate {
+                self.validate()?;
+            }
+            if save {
+                self.checkpoint()?;
+            }
+        };
+        // A short run, or one whose end falls between two validations.
+        if self.standing.last_validation != Some(self.standing.update) {
+            self.validate()?;
+            self.last_checkpoint = None;
+        }
+        self.checkpoint()?;
+        self.writer.finish()?;
+        let model = self.best.take().unwrap_or_else(|| self.model.valid());
+        Ok((model, self.standing, ending))
+    }
+
+    /// Whether training is at an end: a function of where it stands, so that a resumed run ends as it would have.
+    fn ending(&mut self) -> Result<Option<Ending>> {
+        self.standing.seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
+        let standing = &self.standing;
+        if standing.refused_in_a_row >= self.settings.refusals {
+            let (count, update) = (standing.refused_in_a_row, standing.update);
+            self.checkpoint()?;
+            self.writer.finish()?;
+            let run = self.run.path().display();
+            return Err(LabError::Diverged(format!(
+                "training has failed: the loss or the gradient was not a finite number in {count} updates in a row, up to \
+                 update {update}. None of them has touched the weights; the last good ones are in {run}. A smaller --lr or \
+                 `--set train.clip=` may help"
+            )));
+        }
+        Ok(if standing.update >= self.budget {
+            Some(Ending::Budget)
+        } else if self.settings.patience.get().is_some_and(|most| standing.validations_since_best >= most) {
+            Some(Ending::Patience)
+        } else if self.max_seconds.is_some_and(|most| standing.seconds >= most) {
+            Some(Ending::Time)
+        } else {
+            None
+        })
+    }
+
+    /// One update.
+    fn update(&mut self) -> Result<()> {
+        let (seed, number) = (self.settings.seed, self.standing.update);
+        let rate = learning_rate(&self.settings, number, self.budget);
+        let batch = self.task.training_batch(seed, number, self.settings.batch);
+        let options = ForwardOptions::new().with_threads(self.threads).with_batch(seed, number);
+        let log = (number + 1).is_multiple_of(self.settings.log_every);
+        let mut outputs = None;
+        let learned = self.learn(&batch, &options, rate, log.then_some(&mut outputs))?;
+        self.standing.update += 1;
+        match learned {
+            Some((loss, norm)) => {
+                self.standing.refused_in_a_row = 0;
+                let window = &mut self.standing.window;
+                (window.updates, window.loss, window.norm) =
+                    (window.updates + 1, window.loss + loss, window.norm + norm);
+            }
+            None => {
+                self.standing.refused += 1;
+                self.standing.refused_in_a_row += 1;
+                let refused = format!("update {} is refused: its loss or gradient is not a finite number", number + 1);
+                self.display.note(NoteKind::Warning, &refused);
+            }
+        }
+        if log { self.log(&batch, outputs, rate) } else { Ok(()) }
+    }
+
+    /// Forward, loss, backward, clip, Adam. Gives the loss and the gradient's norm, or nothing if one of them is not a
+    /// finite number: then the weights stay as they are.
+    fn learn(
+        &mut self, batch: &Batch, options: &ForwardOptions, rate: f64, keep: Option<&mut Option<Tensor<2>>>,
+    ) -> Result<Option<(f64, f64)>> {
+        let outputs = match self.model.answer(batch, options, &self.device) {
+            Ok(outputs) => outputs,
+            Err(LabError::Model(SabError::NonFinite { .. })) => return Ok(None),
+            Err(why) => return Err(why),
+        };
+        if let Some(place) = keep {
+            *place = Some(outputs.clone().inner());
+        }
+        let loss = loss(outputs, batch, &self.device);
+        let value = f64::from(loss.clone().into_scalar::<f32>());
+        if !value.is_finite() {
+            return Ok(None);
+        }
+        let gradients = GradientSet::of(&self.model, &loss.backward())?;
+        let norm = gradients.norm();
+        if !norm.is_finite() {
+            return Ok(None);
+        }
+        let scale = self.settings.clip.get().map_or(1.0, |most| if norm > most { most / norm } else { 1.0 });
+        self.model = self.adam.step(self.model.clone(), &gradients, rate, scale)?;
+        self.standing.adam_steps = self.adam.steps();
+        Ok(Some((value, norm)))
+    }
+
+    /// A line of metrics: means since the last one, and the task's figures on the batch just seen.
+    fn log(&mut self, batch: &Batch, outputs: Option<Tensor<2>>, rate: f64) -> Result<()> {
+        let window = std::mem::take(&mut self.standing.window);
+        let figures = match outputs {
+            Some(outputs) => {
+                let mut tally = Tally::grading_last(self.task.graded_steps());
+                tally.add(batch, &numbers(outputs)?, self.task.output().size());
+                self.task.figures(&tally)
+            }
+            None => Figures::new(),
+        };
+        let Window { updates, loss, norm } = window;
+        let mean = |sum: f64| sum / updates as f64;
+        let mut line = vec![("loss", mean(loss)), ("gradient_norm", mean(norm)), ("learning_rate", rate)];
+        line.extend(figures.iter().copied());
+        let seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
+        let update = self.standing.update;
+        self.metrics.add(Kind::Train, update, seconds, &line)?;
+        let (since, from) = self.pace;
+        let updates_per_second = (update - from) as f64 / since.elapsed().as_secs_f64().max(1e-9);
+        if since.elapsed().as_secs() > 20 {
+            self.pace = (Instant::now(), update);
+        }
+        let left = (self.budget - update.min(self.budget)) as f64 / updates_per_second;
+        let left = self.max_seconds.map_or(left, |most| left.min(most - seconds));
+        self.display.progress(&Progress {
+            update,
+            budget: Some(self.budget),
+            loss: mean(loss),
+            figures,
+            gradient_norm: mean(norm),
+            learning_rate: rate,
+            updates_per_second,
+            seconds,
+            seconds_left: left.is_finite().then_some(left.max(0.0)),
+        });
+        Ok(())
+    }
+
+    /// Judges the model on the validation set and keeps it if it is the best so far.
+    fn validate(&mut self) -> Result<()> {
+        let model = self.model.valid();
+        let (device, most) = (self.device.clone().inner(), self.settings.validation_batches.get());
+        let judged = evaluate(&model, self.task, Split::Validation, self.settings.batch, most, self.threads, &device);
+        let figures = match judged {
+            // Finite weights can still overflow; such a model is never the best.
+            Err(LabError::Model(SabError::NonFinite { .. })) => vec![("score", f64::NAN)],
+            judged => judged?,
+        };
+        let score = figures.first().map_or(f64::NAN, |(_, value)| *value);
+        let update = self.standing.update;
+        let best = !score.is_nan() && self.standing.best.is_none_or(|(best, _)| score < best);
+        if best {
+            self.standing.best = Some((score, update));
+            self.standing.validations_since_best = 0;
+            self.writer.model(self.model.snapshot()?, update)?;
+            self.best = Some(model);
+        } else {
+            self.standing.validations_since_best += 1;
+        }
+        self.standing.last_validation = Some(update);
+        let seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
+        self.metrics.add(Kind::Validation, update, seconds, &figures)?;
+        self.display.validation(&Validation { update, figures, best });
+        Ok(())
+    }
+
+    /// Hands a checkpoint to the writer, unless this update has one.
+    fn checkpoint(&mut self) -> Result<()> {
+        if self.last_checkpoint == Some(self.standing.update) {
+            return Ok(());
+        }
+        self.last_checkpoint = Some(self.standing.update);
+        self.standing.seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
+        let parameters: Snapshot = self.model.snapshot()?;
+        let means = self.adam.means(&parameters);
+        self.writer.checkpoint(Checkpoint { standing: self.standing.clone(), parameters, means })
+    }
+}
+
+/// Updates in all: those of the epochs if there are such, else as the settings say.
+fn budget(experiment: &Experiment, task: &dyn Task) -> Result<u64> {
+    let Some(epochs) = experiment.train.epochs.get() else { return Ok(experiment.train.updates) };
+    match task.updates_an_epoch(experiment.train.batch) {
+        Some(updates) => Ok(updates.saturating_mul(epochs)),
+        None => Err(LabError::Config(format!(
+            "`train.epochs` is {epochs}, but `{}` makes new sequences for each batch and has no epochs: set `train.updates`",
+            experiment.task.name()
+        ))),
+    }
+}
+
+/// What two experiments must share for one to go on from the other's checkpoint: everything but threads, time and
+/// where the data is.
+fn identity(experiment: &Experiment) -> Result<String> {
+    let mut same = experiment.clone();
+    same.data_dir = Default::default();
+    same.train.threads = crate::experiment::Auto::WORD;
+    same.train.max_seconds = crate::experiment::Limit::WORD;
+    same.to_toml()
+}

@@ -1,0 +1,34 @@
+//! The first Ctrl-C or SIGTERM asks for a checkpoint and an end; a second one ends the process at once.
+
+use crate::error::{LabError, Result};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Whether somebody asked for an end.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicUsize>);
+
+impl Stop {
+    /// Listens to signals from now on.
+    pub fn on_signals() -> Result<Self> {
+        let (asked, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: what ends the process must see the flag as the signal before left it.
+            flag::register_conditional_shutdown(signal, 128 + signal, asked.clone())
+                .and_then(|_| flag::register(signal, asked.clone()))
+                .and_then(|_| flag::register_usize(signal, which.clone(), signal as usize))
+                .map_err(|why| LabError::Run(format!("cannot listen to signals: {why}")))?;
+        }
+        Ok(Self(which))
+    }
+
+    /// The signal that asked for an end.
+    pub fn asked(&self) -> Option<i32> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            signal => Some(signal as i32),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Model folders: what PyTorch writes gives the same outputs here, and what is written here gives them in PyTorch.
+
+mod common;
+
+use attentive::ForwardOptions;
+use burn::tensor::Device;
+use common::{Place, tiny_copy};
+use sab::models::file::{from_bytes, to_pytorch};
+use sab::run_dir::{ModelConfig, load_model, save_model};
+use sab::tasks::{Answers, Asked, Batch, Input, InputKind};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn oracle(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../oracle").join(name)
+}
+
+fn floats(tensor: &TensorView) -> Vec<f32> {
+    assert_eq!(tensor.dtype(), Dtype::F32);
+    tensor.data().chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().expect("four bytes"))).collect()
+}
+
+/// The example of a golden folder as a batch, and the right outputs `[rows, steps, outputs]`.
+fn example(folder: &Path) -> (Batch, Vec<f32>) {
+    let bytes = fs::read(folder.join("example.safetensors")).expect("readable");
+    let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+    let (input, shape) = match file.tensor("tokens") {
+        Ok(tokens) => {
+            let numbers =
+                tokens.data().chunks_exact(8).map(|eight| i64::from_le_bytes(eight.try_into().expect("eight")));
+            (Input::Tokens(numbers.map(|token| token as i32).collect()), tokens.shape().to_vec())
+        }
+        Err(_) => {
+            let dense = file.tensor("dense").expect("an input");
+            (Input::Dense { width: dense.shape()[2], values: floats(&dense) }, dense.shape().to_vec())
+        }
+    };
+    let batch =
+        Batch { rows: shape[0], steps: shape[1], input, asked: Asked::From(0), answers: Answers::Values(Vec::new()) };
+    (batch, floats(&file.tensor("outputs").expect("outputs")))
+}
+
+#[test]
+fn models_from_pytorch_give_the_same_outputs_here() {
+    for name in ["goldens/model", "goldens/model_dense"] {
+        let (device, folder) = (Device::flex(), oracle(name));
+        let (_, model, _) = load_model(&folder, &device).expect(name);
+        let (batch, right) = example(&folder);
+        let outputs = model.answer(&batch, &ForwardOptions::new(), &device).expect(name);
+        let outputs = outputs.into_data().try_to_vec::<f32>().expect("floats");
+        assert_eq!(outputs.len(), right.len());
+        let most = outputs.iter().zip(&right).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(most < 1e-4, "{name}: {most}");
+    }
+}
+
+#[test]
+fn a_saved_model_is_the_file_that_pytorch_wrote() {
+    for name in ["goldens/model", "goldens/model_dense"] {
+        let (place, folder) = (Place::new(), oracle(name));
+        let (config, model, _) = load_model(&folder, &Device::flex()).expect(name);
+        save_model(&place.path("."), model.snapshot().expect("parameters"), 7).expect("saved");
+        config.save(&place.path(".")).expect("saved");
+        let read = |path: PathBuf| from_bytes::<serde_json::Value>(&fs::read(path).expect("readable")).expect("good");
+        let (ours, theirs) = (read(place.path("model.safetensors")), read(folder.join("model.safetensors")));
+        assert_eq!(ours.parameters, theirs.parameters);
+        assert_eq!(ours.facts.expect("facts")["update"], 7);
+        assert_eq!(ModelConfig::load(&place.path(".")).expect("good"), ModelConfig::load(&folder).expect("good"));
+        assert_eq!(to_pytorch(model.snapshot().expect("parameters")).len(), 9);
+    }
+}
+
+/// With `SAB_PYTHON` a Python that has PyTorch: a model trained here goes through the oracle.
+#[test]
+fn a_model_trained_here_gives_the_same_outputs_in_pytorch() {
+    let python = std::env::var("SAB_PYTHON").unwrap_or_else(|_| "python3".into());
+    let has_torch = Command::new(&python).args(["-c", "import torch, safetensors, numpy"]).output();
+    if !has_torch.is_ok_and(|out| out.status.success()) {
+        eprintln!("skipped: {python} has no PyTorch; set SAB_PYTHON to one that has");
+        return;
+    }
+    let place = Place::new();
+    place.ok(&tiny_copy("run", "60", &[]));
+    let device = Device::flex();
+    let (config, model, _) = load_model(&place.path("run"), &device).expect("a model");
+    assert_eq!(config.input, InputKind::Tokens(10));
+    let (rows, steps) = (3, 40);
+    let tokens: Vec<i32> = (0..rows * steps).map(|place| (place * place % 10) as i32).collect();
+    let input = Input::Tokens(tokens.clone());
+    let batch = Batch { rows, steps, input, asked: Asked::From(0), answers: Answers::Classes(Vec::new()) };
+    let outputs = model.answer(&batch, &ForwardOptions::new(), &device).expect("outputs");
+    let outputs = outputs.into_data().try_to_vec::<f32>().expect("floats");
+    let bytes = |numbers: Vec<[u8; 4]>| numbers.concat();
+    let (tokens, outputs) = (
+        bytes(tokens.iter().map(|token| token.to_le_bytes()).collect()),
+        bytes(outputs.iter().map(|output| output.to_le_bytes()).collect()),
+    );
+    let tensors = [
+        ("tokens", TensorView::new(Dtype::I32, vec![rows, steps], &tokens).expect("a tensor")),
+        ("outputs", TensorView::new(Dtype::F32, vec![rows, steps, 9], &outputs).expect("a tensor")),
+    ];
+    let example = place.write("example.safetensors", safetensors::serialize(tensors, None).expect("a file"));
+    let out = Command::new(&python).arg(oracle("check_model.py")).arg(place.path("run")).arg(example).output();
+    let out = out.expect("Python runs");
+    assert!(out.status.success(), "{}{}", String::from_utf8_lossy(&out.stdout), common::stderr(&out));
+}

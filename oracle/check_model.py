@@ -1,0 +1,208 @@
+"""Runs a model folder of the command `sab` with the reference and compares what Attentive computed with it.
+
+    python check_model.py FOLDER EXAMPLE.safetensors
+
+FOLDER holds `model.safetensors` and `config.json`. The example has `tokens` [batch, time] (int64 or int32) or `dense`
+[batch, time, input] (float32), as the model takes, and `outputs` [batch, time, output] (float32), the output of every
+step from a fresh state. The reference runs in float64. One line of JSON goes to standard output; if something is wrong
+with the files or the outputs differ, a message goes to standard error and the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from sab_reference import Options, Weights, output_layer, sab_lstm
+
+TOLERANCE = 1e-4
+FORMAT = 1
+GATES = "i, f, g, o"
+# The names of `Weights` and of the output layer in a model folder.
+WEIGHT_NAMES = ("lstm.weight_ih", "lstm.weight_hh", "lstm.bias", "attention.w1", "attention.w2", "attention.w3")
+OUTPUT_NAMES = ("output.v1", "output.v2", "output.bias")
+
+
+class Wrong(Exception):
+    """What is wrong with a file, to be told to the user."""
+
+
+class Model(NamedTuple):
+    weights: Weights
+    output: tuple[Tensor, Tensor, Tensor]  # V1, V2 and b of R8
+    options: Options
+    tokens: bool  # or dense inputs
+
+    def to(self, dtype: torch.dtype) -> Model:
+        weights = Weights(*(tensor.to(dtype) for tensor in self.weights))
+        return self._replace(weights=weights, output=tuple(tensor.to(dtype) for tensor in self.output))
+
+
+class Example(NamedTuple):
+    inputs: Tensor  # [batch, time] int64 or [batch, time, input] float32
+    outputs: Tensor  # [batch, time, output] float32
+
+
+def is_count(value: object, least: int) -> bool:
+    return type(value) is int and value >= least  # True and False are no counts, although they are ints
+
+
+def sizes(config: dict) -> tuple[bool, int, int]:
+    """Whether the inputs are tokens, the input's size and the output's."""
+    match config.get("input"):
+        case {"tokens": inputs, **others} if is_count(inputs, 1) and not others:
+            tokens = True
+        case {"dense": inputs, **others} if is_count(inputs, 1) and not others:
+            tokens = False
+        case other:
+            raise Wrong(f'`input` is {json.dumps(other)}, not {{"tokens": n}} or {{"dense": n}}')
+    match config.get("output"):
+        case {"classes": outputs, **others} if is_count(outputs, 1) and not others:
+            return tokens, inputs, outputs
+        case "value":
+            return tokens, inputs, 1
+        case other:
+            raise Wrong(f'`output` is {json.dumps(other)}, not {{"classes": n}} or "value"')
+
+
+def options_of(settings: dict) -> Options:
+    """The options of the reference; those that only steer gradients are checked all the same."""
+
+    def read(key: str, least: int | None = None, words: tuple = ()):
+        value = settings.get(key)
+        if least is not None and is_count(value, least):
+            return value
+        if any(type(value) is type(word) and value == word for word in words):  # 1 is not True
+            return value
+        allowed = [f"a number from {least}"] * (least is not None) + [json.dumps(word) for word in words]
+        raise Wrong(f"`model.{key}` is {json.dumps(value)}, not {' or '.join(allowed)}")
+
+    k_trunc, phase = read("k_trunc", 1, ("none",)), read("trunc_phase", 0, ("random",))
+    return Options(
+        k_top=read("k_top", 0, ("all",)),
+        k_att=read("k_att", 1),
+        k_trunc=None if k_trunc == "none" else k_trunc,
+        trunc_phase=0 if phase == "random" else phase,  # it moves gradients only
+        score_gradient=read("score_gradient", words=("weights", "full")),
+        mental_updates=read("mental_updates", words=(True, False)),
+        hops=read("hops", words=("all", "one")),
+    )
+
+
+def check_tensors(tensors: dict[str, Tensor], shapes: dict[str, tuple], dtypes: dict[str, tuple]):
+    """The names are those of `shapes`, and all else is as given; None is any size but 0."""
+    if missing := [name for name in shapes if name not in tensors]:
+        raise Wrong(f"there is no `{missing[0]}`; there are {', '.join(sorted(tensors)) or 'no tensors'}")
+    if unknown := sorted(tensors.keys() - shapes.keys()):
+        raise Wrong(f"`{unknown[0]}` is not known; wanted are {', '.join(shapes)}")
+    for name, shape in shapes.items():
+        tensor, found = tensors[name], tuple(tensors[name].shape)
+        fits = len(found) == len(shape) and all(size == (wanted or size) for size, wanted in zip(found, shape))
+        if not fits or 0 in found:
+            wanted = ", ".join("any" if size is None else str(size) for size in shape)
+            raise Wrong(f"`{name}` has shape {list(found)}, not [{wanted}]")
+        if tensor.dtype not in dtypes[name]:
+            wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes[name])
+            raise Wrong(f"`{name}` is {str(tensor.dtype).removeprefix('torch.')}, not {wanted}")
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise Wrong(f"`{name}` holds a NaN or an infinity")
+
+
+def build_model(config: object, tensors: dict[str, Tensor]) -> Model:
+    """The model that the content of a model folder describes, in float64."""
+    if not isinstance(config, dict) or not isinstance(config.get("model"), dict):
+        raise Wrong("config.json does not describe a model")
+    settings = config["model"]
+    if settings.get("kind") != "sab":
+        raise Wrong(f'the model is of kind {json.dumps(settings.get("kind"))}; the reference knows only "sab"')
+    if config.get("format") != FORMAT or config.get("gates") != GATES:
+        raise Wrong(f"config.json has format {json.dumps(config.get('format'))} and gates "
+                    f"{json.dumps(config.get('gates'))}, not {FORMAT} and {json.dumps(GATES)}")
+    hidden = settings.get("hidden")
+    if not is_count(hidden, 1):
+        raise Wrong(f"`model.hidden` is {json.dumps(hidden)}, not a number from 1")
+    tokens, inputs, outputs = sizes(config)
+    options = options_of(settings)
+    shapes = [(4 * hidden, inputs), (4 * hidden, hidden), (4 * hidden,), (hidden, hidden), (hidden, hidden), (hidden,),
+              (outputs, hidden), (outputs, hidden), (outputs,)]
+    names = WEIGHT_NAMES + OUTPUT_NAMES
+    check_tensors(tensors, dict(zip(names, shapes)), dict.fromkeys(names, (torch.float32,)))
+    weights, output = (tuple(tensors[name].double() for name in part) for part in (WEIGHT_NAMES, OUTPUT_NAMES))
+    return Model(Weights(*weights), output, options, tokens)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError, KeyError) as why:  # a KeyError is a dtype that PyTorch does not have
+        raise Wrong(f"cannot read {path}: {why}") from why
+
+
+def load_model(folder: Path) -> Model:
+    """A model folder, in float64."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as why:
+        raise Wrong(f"cannot read {folder / 'config.json'}: {why}") from why
+    tensors = read_tensors(folder / "model.safetensors")
+    try:
+        return build_model(config, tensors)
+    except Wrong as why:
+        raise Wrong(f"{folder}: {why}") from why
+
+
+def load_example(path: Path, model: Model) -> Example:
+    """An example file that fits the model."""
+    tensors = read_tensors(path)
+    inputs, outputs = model.weights.weight_ih.shape[1], len(model.output[0])
+    name, shape, dtypes = (("tokens", (None, None), (torch.int64, torch.int32)) if model.tokens else
+                           ("dense", (None, None, inputs), (torch.float32,)))
+    try:
+        steps = tuple(tensors[name].shape[:2]) if name in tensors else (None, None)
+        check_tensors(tensors, {name: shape, "outputs": (*steps, outputs)}, {name: dtypes, "outputs": (torch.float32,)})
+        if model.tokens and not (0 <= tensors[name].min() and tensors[name].max() < inputs):
+            raise Wrong(f"`tokens` are not all from 0 to {inputs - 1}")
+    except Wrong as why:
+        raise Wrong(f"{path}: {why}") from why
+    return Example(tensors[name].long() if model.tokens else tensors[name], tensors["outputs"])
+
+
+@torch.no_grad()
+def run(model: Model, inputs: Tensor) -> tuple[Tensor, list[list[Tensor]]]:
+    """The output of every step in the model's dtype, [batch, time, output], and the scores (see `Output`)."""
+    inputs = inputs if model.tokens else inputs.to(model.weights.bias.dtype)
+    result = sab_lstm(inputs, model.weights, model.options)
+    return output_layer(result.hidden, result.summary, *model.output), result.scores
+
+
+def main(arguments: list[str] | None = None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="a folder with model.safetensors and config.json")
+    parser.add_argument("example", type=Path, help="a file with tokens or dense, and outputs")
+    parsed = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    try:
+        model = load_model(parsed.folder)
+        example = load_example(parsed.example, model)
+    except Wrong as why:
+        sys.exit(str(why))
+    expected, _ = run(model, example.inputs)
+    difference = (example.outputs.double() - expected).abs()
+    largest = difference.max().item()
+    print(json.dumps({"largest_difference": largest, "tolerance": TOLERANCE, "outputs": list(expected.shape)}))
+    if not largest <= TOLERANCE:
+        place = row, step, output = tuple(int(i) for i in torch.unravel_index(difference.argmax(), difference.shape))
+        sys.exit(f"the outputs differ by {largest:.1e}, more than {TOLERANCE:g}: output {output} of row {row}, step "
+                 f"{step}, all from 0, is {example.outputs[place]:.7g}, the reference has {expected[place]:.7g}")
+
+
+if __name__ == "__main__":
+    main()
