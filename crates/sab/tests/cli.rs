@@ -195,6 +195,16 @@ fn completions_are_made_for_every_shell() {
 }
 
 #[test]
+fn the_benchmark_measures_both() {
+    let place = Place::new();
+    let small = ["--set", "task.length=5", "--set", "model.hidden=8", "--set", "train.batch=4"];
+    let arguments = ["bench", "--updates", "5", "--rounds", "1", "--json"];
+    let printed = place.ok(&[&arguments[..], &small].concat());
+    let result: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    assert!(result["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{printed}");
+}
+
+#[test]
 fn missing_data_says_how_to_get_it() {
     let place = Place::new();
     for (task, set) in [("pmnist", "mnist"), ("cifar10", "cifar10"), ("ptb", "ptb"), ("text8", "text8")] {

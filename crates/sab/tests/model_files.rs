@@ -73,6 +73,17 @@ fn a_saved_model_is_the_file_that_pytorch_wrote() {
     }
 }
 
+#[test]
+fn a_transformer_comes_back_from_its_file() {
+    let place = Place::new();
+    let small = ["--set", "model.kind=transformer", "--set", "model.heads=2", "--set", "model.feed_forward=8"];
+    place.ok(&tiny_copy("run", "20", &small));
+    let summary = place.json("run/summary.json");
+    let judged: serde_json::Value = serde_json::from_str(&place.ok(&["eval", "run", "--json"])).expect("JSON");
+    assert_eq!(judged["figures"], summary["test"]);
+    assert!(place.fails(2, &["attention", "run"]).contains("Transformer"));
+}
+
 /// With `SAB_PYTHON` a Python that has PyTorch: a model trained here goes through the oracle.
 #[test]
 fn a_model_trained_here_gives_the_same_outputs_in_pytorch() {

@@ -1,6 +1,7 @@
 //! The `sab` command: flags are parsed here, and each subcommand has a file.
 
 mod attention;
+mod bench;
 mod data;
 mod eval;
 mod info;
@@ -49,6 +50,7 @@ enum Command {
     Sample(sample::SampleArguments),
     Attention(attention::AttentionArguments),
     Info(info::InfoArguments),
+    Bench(bench::BenchArguments),
     #[command(subcommand)]
     Data(data::DataCommand),
     /// Print shell completions, to be put where your shell looks for them
@@ -69,6 +71,7 @@ pub fn run() -> ExitCode {
         Command::Sample(arguments) => sample::run(&arguments),
         Command::Attention(arguments) => attention::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Data(command) => data::run(&command),
         Command::Completions { shell } => {
             // Through a buffer: clap_complete panics where a pipe is closed early.

@@ -24,8 +24,8 @@ pub struct TransformerModel {
     pub numbers: Option<Linear>,
     /// The layers.
     pub encoder: TransformerEncoder,
-    /// Positions to outputs.
-    pub output: Linear,
+    /// Positions to outputs. Not `output`: that name in a file is the recurrent model's.
+    pub head: Linear,
 }
 
 impl TransformerModel {
@@ -41,7 +41,7 @@ impl TransformerModel {
             .with_dropout(0.0)
             .with_norm_first(true)
             .init(device);
-        let model = Self { symbols, numbers, encoder, output: LinearConfig::new(hidden, outputs).init(device) };
+        let model = Self { symbols, numbers, encoder, head: LinearConfig::new(hidden, outputs).init(device) };
         // Burn draws weights when they are first used; now is when the seed holds.
         model.visit(&mut Draw);
         model
@@ -69,7 +69,7 @@ impl TransformerModel {
             Asked::From(from) => hidden.reshape([rows, steps, width]).narrow(1, *from, steps - from).flatten(0, 1),
             Asked::At(asked) => hidden.select(0, places_of(asked, steps, device)),
         };
-        Ok(self.output.forward(asked))
+        Ok(self.head.forward(asked))
     }
 }
 

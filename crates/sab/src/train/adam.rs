@@ -12,6 +12,9 @@ use rayon::prelude::*;
 /// Numbers in one piece of work: a fixed size, so that sums do not depend on the number of threads.
 const PIECE: usize = 1 << 14;
 
+/// Parameters smaller than this are not worth waking other threads for.
+const WORTH_SHARING: usize = 1 << 20;
+
 /// The decay rates and the constant of Adam.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
@@ -58,8 +61,13 @@ impl GradientSet {
             }
             sums.iter().sum()
         };
-        let of_one =
-            |values: &Vec<f32>| values.par_chunks(PIECE).map(of_piece).collect::<Vec<f64>>().iter().sum::<f64>();
+        let of_one = |values: &Vec<f32>| -> f64 {
+            let pieces: Vec<f64> = match values.len() {
+                0..WORTH_SHARING => values.chunks(PIECE).map(of_piece).collect(),
+                _ => values.par_chunks(PIECE).map(of_piece).collect(),
+            };
+            pieces.iter().sum()
+        };
         self.0.iter().map(of_one).sum::<f64>().sqrt()
     }
 }
@@ -198,6 +206,10 @@ impl ModuleMapper for Apply<'_> {
             }
         };
         let (first, second) = (&mut self.adam.first[place], &mut self.adam.second[place]);
+        if values.len() < WORTH_SHARING {
+            self.rule.apply(&mut values, first, second, gradient);
+            return crate::models::replace(param, values);
+        }
         let pieces = values.par_chunks_mut(PIECE).zip(first.par_chunks_mut(PIECE));
         let pieces = pieces.zip(second.par_chunks_mut(PIECE)).zip(gradient.par_chunks(PIECE));
         pieces.for_each(|(((values, first), second), gradient)| self.rule.apply(values, first, second, gradient));

@@ -1,0 +1,109 @@
+//! `sab bench`
+
+use super::{print, print_json};
+use crate::display::{Style, display};
+use crate::error::{LabError, Result};
+use crate::experiment::{Experiment, parse_value};
+use crate::models::{Model, loss};
+use crate::run_dir::{Environment, ModelConfig, RunDir, cores};
+use crate::tasks::Task;
+use crate::train::{Adam, GradientSet, Rates, Session, Stop, Trainer};
+use attentive::ForwardOptions;
+use burn::tensor::Device;
+use clap::Args;
+use serde_json::json;
+use std::time::Instant;
+
+/// Measure what the trainer costs beside the bare step: forward, loss, backward, clip, Adam on one batch
+///
+/// Both run in turn; the best round of each counts. The trainer's time has everything in it: data, metrics, validation,
+/// checkpoints.
+#[derive(Args, Debug)]
+pub struct BenchArguments {
+    /// A task that needs no data
+    #[arg(default_value = "copy")]
+    task: String,
+
+    /// Change any key of the configuration; can be given again
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Updates a round
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    updates: u32,
+
+    /// Rounds of each
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Threads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &BenchArguments) -> Result<()> {
+    let mut changes = vec![("train.updates".to_string(), parse_value(&arguments.updates.to_string()))];
+    for pair in &arguments.set {
+        let (key, value) =
+            pair.split_once('=').ok_or_else(|| LabError::Config(format!("`--set {pair}` has no `=`")))?;
+        changes.push((key.to_string(), parse_value(value)));
+    }
+    let experiment = Experiment::of_task(&arguments.task, &changes)?;
+    let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
+    let threads = arguments.threads.map_or_else(cores, usize::from);
+    let (mut bare, mut trainer) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..arguments.rounds {
+        bare = bare.min(bare_step(&experiment, &*task, threads)?);
+        trainer = trainer.min(trainer_update(&experiment, &*task, threads)?);
+    }
+    let ratio = trainer / bare;
+    if arguments.json {
+        return print_json(&json!({ "run": experiment.short_name(), "threads": threads, "bare_ms": bare,
+            "trainer_ms": trainer, "ratio": ratio, "updates": arguments.updates, "rounds": arguments.rounds }));
+    }
+    print(&format!(
+        "bare step {bare:.2} ms, update of the trainer {trainer:.2} ms, ratio {ratio:.3} ({threads} threads)\n"
+    ));
+    Ok(())
+}
+
+/// Milliseconds of one step on one batch, the mean over a round.
+fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize) -> Result<f64> {
+    let settings = &experiment.train;
+    let device = Device::flex().autodiff();
+    let mut model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
+    let rates = Rates { beta1: settings.beta1, beta2: settings.beta2, epsilon: settings.epsilon };
+    let mut adam = Adam::new(rates, &model)?;
+    let batch = task.training_batch(settings.seed, 0, settings.batch);
+    let mut began = Instant::now();
+    // The first steps find their memory.
+    for step in 0..settings.updates + 2 {
+        if step == 2 {
+            began = Instant::now();
+        }
+        let options = ForwardOptions::new().with_threads(threads).with_batch(settings.seed, step);
+        let loss = loss(model.answer(&batch, &options, &device)?, &batch, &device);
+        let gradients = GradientSet::of(&model, &loss.backward())?;
+        let scale = settings.clip.get().map_or(1.0, |most| (most / gradients.norm()).min(1.0));
+        model = adam.step(model, &gradients, settings.learning_rate, scale)?;
+    }
+    Ok(began.elapsed().as_secs_f64() * 1e3 / settings.updates as f64)
+}
+
+/// Milliseconds of one update of the trainer, the mean over a whole run in a temporary directory.
+fn trainer_update(experiment: &Experiment, task: &dyn Task, threads: usize) -> Result<f64> {
+    let folder = tempfile::tempdir().map_err(|why| LabError::file("create", &std::env::temp_dir(), &why))?;
+    let model = ModelConfig::new(experiment.task.name(), task, &experiment.model);
+    let environment = Environment::here(threads, experiment.train.seed);
+    let run = RunDir::create(&folder.path().join("run"), experiment, &model, &environment)?;
+    let session = Session { threads: Some(threads), max_seconds: None };
+    let mut display = display(Style::Quiet, "");
+    let trainer = Trainer::resume(&run, task, session, Stop::default(), &mut *display)?;
+    let began = Instant::now();
+    let (_, standing, _) = trainer.run()?;
+    Ok(began.elapsed().as_secs_f64() * 1e3 / standing.update as f64)
+}
