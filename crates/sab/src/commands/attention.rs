@@ -145,9 +145,12 @@ fn heat_map(experiment: &Experiment, reminders: &Reminders, labels: Option<Vec<S
 
 /// What was seen at each step, from step 0, where there was nothing.
 fn step_labels(batch: &Batch, facts: &TaskFacts) -> Option<Vec<String>> {
+    const BLANK: &str = "·";
     let Input::Tokens(tokens) = &batch.input else { return None };
     let label = |token: &i32| match (&facts.alphabet, u16::try_from(*token)) {
         (Some(alphabet), Ok(symbol)) => alphabet.decode(&[symbol]).replace(['\n', '\r'], "¶"),
+        // The copy task's blank.
+        _ if *token == 0 => BLANK.into(),
         _ => token.to_string(),
     };
     Some(std::iter::once(String::new()).chain(tokens.iter().map(label)).collect())

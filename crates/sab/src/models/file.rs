@@ -203,9 +203,8 @@ mod tests {
             let mut bad = good.clone();
             bad[place] ^= 1 << bit;
             // A flip in the facts can be another fact, and one in their key a file from elsewhere.
-            match from_bytes::<Fact>(&bad) {
-                Ok(Content { parameters, facts: Some(_) }) => assert_eq!(parameters, some(), "byte {place}, bit {bit}"),
-                Ok(_) | Err(_) => {}
+            if let Ok(Content { parameters, facts: Some(_) }) = from_bytes::<Fact>(&bad) {
+                assert_eq!(parameters, some(), "byte {place}, bit {bit}");
             }
         }
         assert!(from_bytes::<Fact>(&u64::MAX.to_le_bytes()).is_err());

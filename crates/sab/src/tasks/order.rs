@@ -6,7 +6,15 @@ use std::sync::Mutex;
 /// Which items make a batch. Remembers the order of the pass it was last asked about.
 #[derive(Debug, Default)]
 pub(super) struct EpochOrder {
-    last: Mutex<Option<((u64, u64, usize), Vec<u32>)>>,
+    last: Mutex<Option<Pass>>,
+}
+
+/// The order of one pass.
+#[derive(Debug)]
+struct Pass {
+    /// Seed, number of the pass, items.
+    of: (u64, u64, usize),
+    order: Vec<u32>,
 }
 
 impl EpochOrder {
@@ -18,12 +26,12 @@ impl EpochOrder {
         let key = (seed, epoch, count);
         // A poisoned lock holds an order all the same: it is replaced as a whole.
         let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if last.as_ref().is_none_or(|(of, _)| *of != key) {
+        if last.as_ref().is_none_or(|pass| pass.of != key) {
             let mut order: Vec<u32> = (0..count as u32).collect();
             Draws::new(Purpose::Epoch, seed, epoch).shuffle(&mut order);
-            *last = Some((key, order));
+            *last = Some(Pass { of: key, order });
         }
-        let order = last.as_ref().map_or(&[][..], |(_, order)| order);
+        let order = last.as_ref().map_or(&[][..], |pass| &pass.order);
         (0..rows).map(|row| order[(place * rows + row) % count] as usize).collect()
     }
 
