@@ -112,6 +112,11 @@ pub trait Task: Send + Sync {
     /// One of them.
     fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch;
 
+    /// Steps of the longest sequence of a split.
+    fn longest(&self, split: Split) -> usize {
+        self.held_out_batch(split, 0, 1).steps
+    }
+
     /// How many of the last steps are graded apart.
     fn graded_steps(&self) -> usize {
         0

@@ -124,6 +124,10 @@ impl Task for LabelledSequences {
         self.batch(&part[range_of(part.len(), rows, number)])
     }
 
+    fn longest(&self, split: Split) -> usize {
+        self.part(split).iter().map(|item| self.table.sequences[*item].steps).max().unwrap_or(0)
+    }
+
     fn figures(&self, tally: &Tally) -> Figures {
         match &self.values {
             None => vec![("ce", tally.all.ce()), ("accuracy", tally.all.accuracy())],

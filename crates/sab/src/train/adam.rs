@@ -15,6 +15,9 @@ const PIECE: usize = 1 << 14;
 /// Parameters smaller than this are not worth waking other threads for.
 const WORTH_SHARING: usize = 1 << 20;
 
+/// Gradients are squared in single precision: a norm of this or more, after clipping, is as good as infinite.
+pub const LARGEST_NORM: f64 = 1e18;
+
 /// The decay rates and the constant of Adam.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
@@ -100,7 +103,8 @@ impl Adam {
         Ok(Self { rates, steps: 0, first: zeros.clone(), second: zeros })
     }
 
-    /// One step with a learning rate; gradients are multiplied by `scale`, which clips them.
+    /// One step with a learning rate; gradients are multiplied by `scale`, which clips them
+    /// below [`LARGEST_NORM`].
     pub fn step(&mut self, model: Model, gradients: &GradientSet, learning_rate: f64, scale: f64) -> Result<Model> {
         self.steps += 1;
         let Rates { beta1, beta2, epsilon } = self.rates;

@@ -14,8 +14,7 @@ pub fn evaluate(
     model: &Model, task: &dyn Task, split: Split, rows: usize, most_batches: Option<u64>, threads: usize,
     device: &Device,
 ) -> Result<Figures> {
-    let steps = task.held_out_batch(split, 0, 1).steps;
-    let at_once = rows.min(STEPS_AT_ONCE / steps.max(1)).max(1);
+    let at_once = rows.min(STEPS_AT_ONCE / task.longest(split).max(1)).max(1);
     let sequences = most_batches.map(|batches| batches.saturating_mul(rows as u64));
     let most = sequences.map_or(u64::MAX, |sequences| sequences.div_ceil(at_once as u64));
     let mut tally = Tally::grading_last(task.graded_steps());

@@ -6,7 +6,7 @@ mod evaluate;
 mod schedule;
 mod signals;
 
-pub use adam::{Adam, GradientSet, Rates};
+pub use adam::{Adam, GradientSet, LARGEST_NORM, Rates};
 pub use evaluate::{evaluate, judge};
 pub use schedule::learning_rate;
 pub use signals::Stop;
@@ -255,10 +255,12 @@ impl<'a> Trainer<'a> {
         }
         let gradients = GradientSet::of(&self.model, &loss.backward())?;
         let norm = gradients.norm();
-        if !norm.is_finite() {
+        let scale = self.settings.clip.get().map_or(1.0, |most| if norm > most { most / norm } else { 1.0 });
+        // A NaN is not below anything.
+        let usable = norm * scale < LARGEST_NORM;
+        if !usable {
             return Ok(None);
         }
-        let scale = self.settings.clip.get().map_or(1.0, |most| if norm > most { most / norm } else { 1.0 });
         self.model = self.adam.step(self.model.clone(), &gradients, rate, scale)?;
         self.standing.adam_steps = self.adam.steps();
         Ok(Some((value, norm)))
