@@ -28,8 +28,7 @@ fn misspelt_words_are_answered_with_the_nearest_right_one() {
         (&["train", "copy", "--set", "train.sede=5"], "train.seed"),
         (&["data", "fetch", "minst"], "mnist"),
     ] {
-        let code = if arguments[0] == "data" { 3 } else { 2 };
-        let message = place.fails(code, arguments);
+        let message = place.fails(2, arguments);
         assert!(message.contains(right), "{arguments:?}: {message}");
     }
 }
@@ -214,4 +213,47 @@ fn missing_data_says_how_to_get_it() {
     let message = place.fails(3, &["train", "csv", "--file", "nowhere.csv"]);
     assert!(message.contains("nowhere.csv"), "{message}");
     assert!(!place.path("runs").exists());
+}
+
+#[test]
+fn what_cannot_fit_into_memory_is_refused_before_anything_is_made() {
+    let place = Place::new();
+    for size in [["--batch", "1000000"], ["--length", "9000000"], ["--hidden", "65536"]] {
+        let message = place.fails(2, &[&["train", "copy", "--run", "run"][..], &size].concat());
+        assert!(message.contains("GiB") && message.contains("--batch"), "{message}");
+        assert!(!place.path("run").exists());
+    }
+}
+
+#[test]
+fn a_file_that_is_no_experiment_is_answered_with_how_to_learn_from_it() {
+    let place = Place::new();
+    place.write("book.txt", "a text");
+    place.write("table.csv", "a,table");
+    assert!(place.fails(2, &["train", "book.txt"]).contains("sab train text --file book.txt"));
+    assert!(place.fails(2, &["train", "table.csv"]).contains("sab train csv --file table.csv"));
+}
+
+#[test]
+fn transfer_keeps_what_it_found_before_and_looks_at_all_lengths_first() {
+    let place = Place::new();
+    place.ok(&tiny_copy("run", "20", &[]));
+    place.ok(&["transfer", "run", "--lengths", "5,9", "--sequences", "3"]);
+    place.ok(&["transfer", "run", "--lengths", "7", "--sequences", "4"]);
+    let found = place.json("run/transfer.json");
+    let lengths: Vec<_> =
+        found["lengths"].as_array().expect("a list").iter().map(|one| one["length"].clone()).collect();
+    assert_eq!(lengths, [5, 7, 9]);
+    assert_eq!(found["lengths"][1]["sequences"], 4);
+    let out = place.sab(&["transfer", "run", "--lengths", "11,0"]);
+    assert!(out.status.code() == Some(2) && out.stdout.is_empty(), "{}", stderr(&out));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let place = Place::new();
+    let full = std::fs::File::create("/dev/full").expect("Linux has it");
+    let out = place.command(&["train", "copy", "--dry-run"]).stdout(full).output().expect("it runs");
+    assert_eq!(out.status.code(), Some(4), "{}", stderr(&out));
 }

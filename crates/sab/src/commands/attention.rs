@@ -26,12 +26,12 @@ pub struct AttentionArguments {
     sequence: u64,
 
     /// At another length than the model was trained at
-    #[arg(long, value_name = "STEPS")]
-    length: Option<usize>,
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(1..))]
+    length: Option<u32>,
 
     /// Show only the last steps
-    #[arg(long, value_name = "STEPS")]
-    last: Option<usize>,
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(1..))]
+    last: Option<u32>,
 
     /// Where to put attention.png, attention.svg and attention.json; the run directory if not said
     #[arg(long, value_name = "DIR")]
@@ -66,10 +66,7 @@ pub(super) fn attends(model: &SabModel) -> bool {
 pub(super) fn run(arguments: &AttentionArguments) -> Result<()> {
     let mut trained = Trained::open(&arguments.run, arguments.data_dir.as_ref())?;
     if let Some(length) = arguments.length {
-        let name = trained.experiment.task.name();
-        let other = trained.experiment.task.clone().with_length(length.max(2));
-        trained.experiment.task =
-            other.ok_or_else(|| LabError::Config(format!("`{name}` has sequences of one length only")))?;
+        trained.experiment.task = trained.experiment.task.with_length(length as usize)?;
     }
     let task = trained.task()?;
     let model = trained.model.recurrent()?;
@@ -88,10 +85,10 @@ pub(super) fn run(arguments: &AttentionArguments) -> Result<()> {
     }
     let folder = arguments.out.clone().unwrap_or_else(|| arguments.run.clone());
     std::fs::create_dir_all(&folder).map_err(|why| LabError::file("create", &folder, &why))?;
-    let choice = Choice { sequence: arguments.sequence, last: arguments.last };
+    let choice = Choice { sequence: arguments.sequence, last: arguments.last.map(|steps| steps as usize) };
     let files = draw(model, &trained.experiment, &*task, &folder, &choice, &trained.device)?;
     for file in files {
-        print(&format!("{}\n", file.display()));
+        print(&format!("{}\n", file.display()))?;
     }
     Ok(())
 }
@@ -108,7 +105,7 @@ pub(super) fn draw(
     let out = model.run(&batch, &ForwardOptions::new().with_reminders(most.min(MOST_REMINDERS)), device)?;
     let Some(reminders) = out.reminders else { return Ok(Vec::new()) };
     let labels = step_labels(&batch, &task.facts());
-    let map = heat_map(experiment, &reminders, labels.clone(), batch.steps);
+    let map = heat_map(experiment, choice.sequence, &reminders, labels.clone(), batch.steps);
     let map = match choice.last {
         Some(steps) => map.last_rows(steps.max(1)),
         None => map,
@@ -122,7 +119,9 @@ pub(super) fn draw(
 }
 
 /// Steps count from 1 as in the paper; 0 is the null slot, the state before the first step (R2).
-fn heat_map(experiment: &Experiment, reminders: &Reminders, labels: Option<Vec<String>>, steps: usize) -> HeatMap {
+fn heat_map(
+    experiment: &Experiment, sequence: u64, reminders: &Reminders, labels: Option<Vec<String>>, steps: usize,
+) -> HeatMap {
     let cells_of = |step: usize| {
         let cell = move |reminder: &attentive::Reminder| Cell {
             step: step + 1,
@@ -132,7 +131,7 @@ fn heat_map(experiment: &Experiment, reminders: &Reminders, labels: Option<Vec<S
         reminders.at(0, step).iter().map(cell)
     };
     HeatMap {
-        title: format!("What each step is reminded of: {}", experiment.short_name()),
+        title: format!("{}, test sequence {sequence}", experiment.short_name()),
         x_label: "remembered step".into(),
         y_label: "step".into(),
         columns: 0..steps + 1,

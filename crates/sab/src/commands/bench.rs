@@ -67,8 +67,7 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<()> {
     }
     print(&format!(
         "bare step {bare:.2} ms, update of the trainer {trainer:.2} ms, ratio {ratio:.3} ({threads} threads)\n"
-    ));
-    Ok(())
+    ))
 }
 
 /// Milliseconds of one step on one batch, the mean over a round.

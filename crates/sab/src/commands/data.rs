@@ -37,7 +37,7 @@ pub(super) fn run(command: &DataCommand) -> Result<()> {
             for set in CATALOGUE {
                 let bytes: u64 = set.downloads.iter().map(|download| download.bytes).sum();
                 let megabytes = bytes as f64 / 1e6;
-                print(&format!("{:<8} {} ({megabytes:.1} MB)\n         {}\n", set.name, set.title, set.terms));
+                print(&format!("{:<8} {} ({megabytes:.1} MB)\n         {}\n", set.name, set.title, set.terms))?;
             }
             Ok(())
         }
@@ -58,7 +58,7 @@ pub(super) fn run(command: &DataCommand) -> Result<()> {
             let files = fetch(name, data_dir, mirror.as_deref(), &mut show);
             bar.finish_and_clear();
             for file in files? {
-                print(&format!("{} is there and right\n", file.display()));
+                print(&format!("{} is there and right\n", file.display()))?;
             }
             Ok(())
         }
@@ -73,10 +73,13 @@ pub(super) fn run(command: &DataCommand) -> Result<()> {
                     Verdict::Missing => "missing".to_string(),
                 };
                 bad += usize::from(matches!(report.verdict, Verdict::Wrong(_) | Verdict::Missing));
-                print(&format!("{:<8} {}: {verdict}\n", report.set, report.path.display()));
+                print(&format!("{:<8} {}: {verdict}\n", report.set, report.path.display()))?;
             }
             if reports.is_empty() {
-                print(&format!("{} holds none of the data sets; `sab data fetch NAME` gets one\n", data_dir.display()));
+                print(&format!(
+                    "{} holds none of the data sets; `sab data fetch NAME` gets one\n",
+                    data_dir.display()
+                ))?;
             }
             match bad {
                 0 => Ok(()),

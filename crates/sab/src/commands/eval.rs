@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 /// Judge the best model of a run on data it was not trained on
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  sab eval runs/copy --split validation --json")]
 pub struct EvalArguments {
     /// The run directory
     run: PathBuf,
@@ -46,6 +47,8 @@ pub(super) struct Trained {
     pub(super) run: RunDir,
     pub(super) experiment: Experiment,
     pub(super) model: Model,
+    /// The update that the model is of, if it was saved here.
+    pub(super) update: Option<u64>,
     pub(super) device: Device,
 }
 
@@ -57,8 +60,8 @@ impl Trained {
             experiment.data_dir.clone_from(data_dir);
         }
         let device = Device::flex();
-        let (_, model, _) = load_model(path, &device)?;
-        Ok(Self { run, experiment, model, device })
+        let (_, model, update) = load_model(path, &device)?;
+        Ok(Self { run, experiment, model, update, device })
     }
 
     pub(super) fn task(&self) -> Result<Box<dyn Task>> {
@@ -75,10 +78,10 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<()> {
         Which::Validation => (Split::Validation, "validation", settings.validation_batches),
     };
     let threads = arguments.threads.map_or_else(cores, usize::from);
-    let figures = evaluate(&trained.model, &*task, split, settings.batch, most.get(), threads, &trained.device)?;
+    let judged = evaluate(&trained.model, &*task, split, settings.batch, most.get(), threads, &trained.device)?;
     if arguments.json {
-        return print_json(&json!({ "run": arguments.run, "split": name, "figures": as_json(&figures) }));
+        return print_json(&json!({ "run": arguments.run, "split": name, "sequences": judged.sequences,
+            "figures": as_json(&judged.figures) }));
     }
-    print(&format!("{name}: {}\n", readable(&figures)));
-    Ok(())
+    print(&format!("{name}: {} ({} sequences)\n", readable(&judged.figures), judged.sequences))
 }

@@ -3,6 +3,7 @@
 use super::print;
 use crate::error::Result;
 use crate::run_dir::{ModelConfig, RunDir, SUMMARY, load_model};
+use crate::tasks::{InputKind, OutputKind};
 use crate::train::checkpoint;
 use burn::tensor::Device;
 use clap::Args;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 /// Say what a run directory or model folder holds
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  sab info runs/copy")]
 pub struct InfoArguments {
     /// A run directory, or a folder with model.safetensors and config.json
     path: PathBuf,
@@ -23,7 +25,9 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
     if let Ok(run) = RunDir::open(path) {
         let experiment = run.experiment()?;
         line("run", experiment.short_name());
-        line("updates", format!("{} in the configuration", experiment.train.updates));
+        let done = summary_of(&run).and_then(|summary| summary.get("updates").and_then(Value::as_u64));
+        let latest = checkpoint::list(&run)?.last().map(|(update, _)| *update);
+        line("updates", format!("{} of {}", done.or(latest).unwrap_or(0), experiment.train.updates));
         let checkpoints = checkpoint::list(&run)?;
         let updates: Vec<String> = checkpoints.iter().map(|(update, _)| update.to_string()).collect();
         line("checkpoints", if updates.is_empty() { "none".into() } else { updates.join(", ") });
@@ -31,10 +35,29 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
     }
     let config = ModelConfig::load(path)?;
     line("task", config.task.clone());
-    line("input", format!("{:?}", config.input));
-    line("output", format!("{:?}", config.output));
-    let settings = toml::to_string(&config.model).unwrap_or_default();
-    line("model", settings.trim().lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", "));
+    line(
+        "input",
+        match config.input {
+            InputKind::Tokens(symbols) => format!("one of {symbols} symbols a step"),
+            InputKind::Dense(numbers) => format!("{numbers} numbers a step"),
+        },
+    );
+    line(
+        "output",
+        match config.output {
+            OutputKind::Classes(classes) => format!("{classes} classes"),
+            OutputKind::Value => "a number".into(),
+        },
+    );
+    let named = |names: &Option<Vec<String>>| names.as_ref().map(|names| names.join(", "));
+    for (what, names) in [("features", named(&config.facts.features)), ("classes", named(&config.facts.classes))] {
+        if let Some(names) = names {
+            line(what, names);
+        }
+    }
+    for (place, setting) in toml::to_string(&config.model).unwrap_or_default().lines().enumerate() {
+        line(if place == 0 { "model" } else { "" }, setting.to_string());
+    }
     match load_model(path, &Device::flex()) {
         Ok((_, model, update)) => {
             let at = update.map_or(String::new(), |update| format!(", saved at update {update}"));
@@ -45,15 +68,16 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
         }
         Err(why) => line("parameters", why.to_string()),
     }
-    print(&text);
-    Ok(())
+    print(&text)
+}
+
+fn summary_of(run: &RunDir) -> Option<Value> {
+    serde_json::from_str(&std::fs::read_to_string(run.file(SUMMARY)).ok()?).ok()
 }
 
 /// The test figures of a finished run.
 fn summary(run: &RunDir) -> String {
-    let text = std::fs::read_to_string(run.file(SUMMARY)).ok();
-    let summary = text.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    match summary.as_ref().and_then(|summary| summary.get("test")) {
+    match summary_of(run).as_ref().and_then(|summary| summary.get("test")) {
         Some(test) => format!("test {test}"),
         None => format!("not finished; `sab train --resume {}` goes on", run.path().display()),
     }

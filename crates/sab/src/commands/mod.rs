@@ -9,9 +9,10 @@ mod sample;
 mod train;
 mod transfer;
 
-use crate::error::Result;
+use crate::error::{LabError, Result};
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 const EXIT_CODES: &str = "\
@@ -77,8 +78,7 @@ pub fn run() -> ExitCode {
             // Through a buffer: clap_complete panics where a pipe is closed early.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "sab", &mut script);
-            print(&String::from_utf8_lossy(&script));
-            Ok(())
+            print(&String::from_utf8_lossy(&script))
         }
     };
     match done {
@@ -91,17 +91,19 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints to stdout. A reader that has gone away is no reason to fail.
-fn print(text: &str) {
+/// Prints to stdout. A reader that has gone away is no reason to fail; a full disk is.
+fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => Err(LabError::file("write", Path::new("the output"), &why)),
+        _ => Ok(()),
+    }
 }
 
 /// Prints a JSON value on one line.
 fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    let text = serde_json::to_string(value).map_err(|why| crate::LabError::Run(format!("cannot write JSON: {why}")))?;
-    print(&format!("{text}\n"));
-    Ok(())
+    let text = serde_json::to_string(value).map_err(|why| LabError::Run(format!("cannot write JSON: {why}")))?;
+    print(&format!("{text}\n"))
 }
 
 /// Figures as one readable line.

@@ -25,7 +25,7 @@ pub struct SampleArguments {
     length: usize,
 
     /// Below 1 is more cautious, above 1 more daring; 0 always takes the likeliest character
-    #[arg(long, default_value_t = 1.0, value_name = "T")]
+    #[arg(long, default_value_t = 1.0, value_name = "T", allow_negative_numbers = true)]
     temperature: f64,
 
     /// What the choices are drawn from
@@ -43,13 +43,20 @@ pub(super) fn run(arguments: &SampleArguments) -> Result<()> {
         return Err(LabError::Config(format!("the model learned `{}`: only a model of text can write", config.task)));
     };
     let model = model.recurrent()?;
-    let prompt = alphabet.encode(&arguments.prompt).map_err(|why| LabError::Config(format!("`--prompt`: {why}")))?;
+    let prompt = alphabet.encode(&arguments.prompt).map_err(|why| {
+        let known: String = alphabet.symbols().iter().take(100).collect();
+        LabError::Config(format!("`--prompt`: {why}: {known:?}"))
+    })?;
     let mut draws = Draws::new(Purpose::Sampling, arguments.seed, 0);
     // Without a prompt the text begins with a character drawn from all.
-    let mut waiting = if prompt.is_empty() { vec![draws.below(alphabet.len()) as u16] } else { prompt };
-    print(&alphabet.decode(&waiting));
+    let (mut waiting, length) = match (prompt.is_empty(), arguments.length) {
+        (true, 0) => return Ok(()),
+        (true, length) => (vec![draws.below(alphabet.len()) as u16], length - 1),
+        (false, length) => (prompt, length),
+    };
+    print(&alphabet.decode(&waiting))?;
     let mut state = None;
-    for _ in 0..arguments.length {
+    for _ in 0..length {
         let mut scores = Vec::new();
         for symbol in waiting.drain(..) {
             let token = Tensor::<1, Int>::from_ints([i32::from(symbol)], &device);
@@ -58,11 +65,10 @@ pub(super) fn run(arguments: &SampleArguments) -> Result<()> {
             state = Some(out.state);
         }
         let next = choose(&scores, arguments.temperature, &mut draws);
-        print(&alphabet.decode(&[next]));
+        print(&alphabet.decode(&[next]))?;
         waiting.push(next);
     }
-    print("\n");
-    Ok(())
+    print("\n")
 }
 
 /// A symbol drawn from the softmax of `scores / temperature`.

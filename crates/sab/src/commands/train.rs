@@ -1,14 +1,14 @@
 //! `sab train`
 
 use super::{as_json, attention, print, print_json, readable};
-use crate::display::{Display, NoteKind, Style, display, duration};
+use crate::display::{NoteKind, Style, display, duration};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TASK_NAMES, nearest, parse_value};
 use crate::models::Model;
-use crate::run_dir::{Environment, ModelConfig, RunDir, SUMMARY, atomic, cores};
+use crate::run_dir::{Environment, ModelConfig, RunDir, SUMMARY, atomic, available_memory, cores};
 use crate::tasks::{Figures, Split, Task};
 use crate::train::checkpoint::Standing;
-use crate::train::{Ending, Session, Stop, Trainer, evaluate};
+use crate::train::{Ending, Judgement, Session, Stop, Trainer, evaluate};
 use burn::tensor::Device;
 use clap::Args;
 use serde_json::json;
@@ -91,7 +91,7 @@ pub struct TrainArguments {
     #[arg(long, value_name = "RATE", help_heading = "Training", allow_negative_numbers = true)]
     lr: Option<f64>,
 
-    /// Stop after this time of training, such as 90s, 15m or 2h
+    /// Stop after this time of training in all (earlier sessions included), such as 90s, 15m or 2h
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Training")]
     max_time: Option<f64>,
 
@@ -181,8 +181,14 @@ impl TrainArguments {
     fn experiment(&self, target: &str) -> Result<Experiment> {
         let changes = self.overrides()?;
         let path = Path::new(target);
-        if target.ends_with(".toml") || path.is_file() {
+        if target.ends_with(".toml") {
             return Experiment::of_file(path, &changes);
+        }
+        if path.exists() {
+            let how = if target.ends_with(".csv") { "csv" } else { "text" };
+            return Err(LabError::Config(format!(
+                "`{target}` is neither a task nor a TOML file; `sab train {how} --file {target}` learns from it"
+            )));
         }
         if !TASK_NAMES.contains(&target) {
             let hint = match nearest(target, TASK_NAMES) {
@@ -227,11 +233,11 @@ pub(super) fn run(arguments: TrainArguments) -> Result<()> {
         (None, Some(target)) => {
             let experiment = arguments.experiment(target)?;
             if arguments.dry_run {
-                print(&experiment.to_toml()?);
-                return Ok(());
+                return print(&experiment.to_toml()?);
             }
             let path = arguments.run.clone().unwrap_or_else(|| RunDir::free_name(&experiment));
             let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
+            check_memory(&experiment, &*task)?;
             let threads = experiment.train.threads.get().unwrap_or_else(cores);
             let environment = Environment::here(threads, experiment.train.seed);
             let model = ModelConfig::new(experiment.task.name(), &*task, &experiment.model);
@@ -253,16 +259,27 @@ fn train(arguments: &TrainArguments, run: &RunDir, experiment: &Experiment, task
     introduce(&mut trainer, run, experiment, task);
     let (model, standing, ending) = trainer.run()?;
     display.note(NoteKind::Info, &format!("{}; the best model is put to the test", ending.describe()));
-    let outcome = conclude(run, experiment, task, &model, &standing, threads, &mut *display)?;
+    let outcome = conclude(run, experiment, task, &model, &standing, threads)?;
     display.finish();
     match (arguments.show.quiet, arguments.show.json) {
         (true, _) => Ok(()),
         (_, true) => print_json(&outcome.summary),
-        _ => {
-            report(run, experiment, &standing, &ending, &outcome);
-            Ok(())
-        }
+        _ => report(run, experiment, &standing, &ending, &outcome),
     }
+}
+
+/// Refuses what cannot fit, before anything is made: a process that runs out of memory leaves no message.
+fn check_memory(experiment: &Experiment, task: &dyn Task) -> Result<()> {
+    let (rows, steps) = (experiment.train.batch as f64, task.longest(Split::Test) as f64);
+    let needed = experiment.model.training_bytes(rows, steps, task.input(), task.output());
+    let Some(have) = available_memory().filter(|have| needed > *have as f64) else { return Ok(()) };
+    let gib = |bytes: f64| bytes / (1_u64 << 30) as f64;
+    Err(LabError::Config(format!(
+        "a batch of {rows} sequences of {steps} steps takes {:.1} GiB or more, and {:.1} GiB are free: make --batch, \
+         --length or --hidden smaller",
+        gib(needed),
+        gib(have as f64)
+    )))
 }
 
 /// Burn's own operations run on this pool.
@@ -274,13 +291,42 @@ fn use_threads(threads: Option<usize>) {
 /// Says what is going to happen.
 fn introduce(trainer: &mut Trainer, run: &RunDir, experiment: &Experiment, task: &dyn Task) {
     let (done, budget, threads) = (trainer.standing().update, trainer.budget(), trainer.threads());
-    let mut text = format!("{} in {}", experiment.short_name(), run.path().display());
-    if done > 0 {
-        text += &format!(", going on from update {done}");
+    let going_on = match done {
+        0 => String::new(),
+        done if done >= budget => format!("; all {done} updates are done"),
+        done => format!(", going on from update {done}"),
+    };
+    let folder = run.path().display();
+    trainer.announce(&format!("{}", Settings { experiment, budget, threads }));
+    trainer.announce(&format!("everything goes into {folder}{going_on}; Ctrl-C stops with a checkpoint"));
+    if let Some(found) = task.describe() {
+        trainer.announce(&found);
     }
-    trainer.announce(&format!("{text}: {budget} updates, {threads} threads"));
     if let Some(note) = task.facts().note {
         trainer.announce(&note);
+    }
+}
+
+/// What is trained, in one sentence.
+struct Settings<'a> {
+    experiment: &'a Experiment,
+    budget: u64,
+    threads: usize,
+}
+
+impl std::fmt::Display for Settings<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (train, threads) = (&self.experiment.train, self.threads);
+        let length = self.experiment.task.length().map_or(String::new(), |length| format!(" at length {length}"));
+        let plural = if threads == 1 { "" } else { "s" };
+        write!(
+            f,
+            "learning `{}`{length}: {} updates of {} sequences, seed {}, {threads} thread{plural}",
+            self.experiment.task.name(),
+            self.budget,
+            train.batch,
+            train.seed
+        )
     }
 }
 
@@ -295,13 +341,12 @@ struct Outcome {
 /// Tests the best model and writes the summary and the pictures.
 fn conclude(
     run: &RunDir, experiment: &Experiment, task: &dyn Task, model: &Model, standing: &Standing, threads: usize,
-    display: &mut dyn Display,
 ) -> Result<Outcome> {
     let device = Device::flex();
     let settings = &experiment.train;
     let judge = |split, most| evaluate(model, task, split, settings.batch, most, threads, &device);
-    let validation = judge(Split::Validation, settings.validation_batches.get())?;
-    let test = judge(Split::Test, settings.test_batches.get())?;
+    let validation = judge(Split::Validation, settings.validation_batches.get())?.figures;
+    let Judgement { figures: test, sequences: test_sequences } = judge(Split::Test, settings.test_batches.get())?;
     let summary = json!({
         "task": experiment.task.name(),
         "length": experiment.task.length(),
@@ -315,6 +360,7 @@ fn conclude(
         "wall_seconds": standing.seconds,
         "threads": threads,
         "note": task.facts().note,
+        "test_sequences": test_sequences,
         "validation": as_json(&validation),
         "test": as_json(&test),
     });
@@ -326,12 +372,13 @@ fn conclude(
     };
     // Last: a run with a summary is complete.
     atomic::write_json(&run.file(SUMMARY), &summary)?;
-    display.note(NoteKind::Info, &format!("test: {}", readable(&test)));
     Ok(Outcome { validation, test, summary, pictures })
 }
 
 /// What was reached and where it is.
-fn report(run: &RunDir, experiment: &Experiment, standing: &Standing, ending: &Ending, outcome: &Outcome) {
+fn report(
+    run: &RunDir, experiment: &Experiment, standing: &Standing, ending: &Ending, outcome: &Outcome,
+) -> Result<()> {
     let file = |name: &str| run.file(name).display().to_string();
     let best = standing.best.map_or(String::new(), |(_, update)| format!(" (the model of update {update})"));
     let mut text = format!(
@@ -348,8 +395,8 @@ fn report(run: &RunDir, experiment: &Experiment, standing: &Standing, ending: &E
     line(file(SUMMARY), "the result");
     line(file("model.safetensors"), "the model, with config.json; PyTorch can read both");
     line(file("metrics.jsonl"), "how it learned (`tensorboard --logdir` shows it too)");
-    for picture in &outcome.pictures {
-        line(picture.display().to_string(), "which past steps each step was reminded of");
+    if let Some(picture) = outcome.pictures.first() {
+        line(picture.display().to_string(), "which past steps each step was reminded of, with .svg and .json");
     }
-    print(&text);
+    print(&text)
 }

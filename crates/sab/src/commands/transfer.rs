@@ -2,14 +2,15 @@
 
 use super::eval::Trained;
 use super::{as_json, print, print_json, readable};
-use crate::error::{LabError, Result};
+use crate::error::Result;
 use crate::experiment::TaskSettings;
 use crate::run_dir::{atomic, cores};
-use crate::tasks::{Figures, Split};
-use crate::train::evaluate;
+use crate::tasks::Split;
+use crate::train::{Judgement, evaluate};
 use clap::Args;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Judge the model of a run at lengths it was not trained on (the paper's Table 5)
@@ -20,7 +21,7 @@ pub struct TransferArguments {
     run: PathBuf,
 
     /// Lengths, separated by commas
-    #[arg(long, value_delimiter = ',', required = true, value_name = "T,T,...")]
+    #[arg(long, value_delimiter = ',', required = true, value_name = "T,T,...", value_parser = parse_length)]
     lengths: Vec<usize>,
 
     /// Sequences at each length; by default fewer of longer ones
@@ -40,6 +41,10 @@ pub struct TransferArguments {
     json: bool,
 }
 
+fn parse_length(text: &str) -> std::result::Result<usize, String> {
+    text.trim().parse().map_err(|_| "a length is a whole number above 0".into())
+}
+
 /// Attention takes the square of the length: about as many steps at each length, but some sequences at the longest.
 fn usual_sequences(length: usize) -> usize {
     (500_000 / length.max(1)).clamp(10, 500)
@@ -48,44 +53,51 @@ fn usual_sequences(length: usize) -> usize {
 pub(super) fn run(arguments: &TransferArguments) -> Result<()> {
     let trained = Trained::open(&arguments.run, arguments.data_dir.as_ref())?;
     let threads = arguments.threads.map_or_else(cores, usize::from);
-    let mut results: Vec<Value> = Vec::new();
-    for &length in &arguments.lengths {
+    // All lengths are looked at before the first is judged, which may take long.
+    let at_length = |length: &usize| Ok((*length, trained.experiment.task.clone().with_length(*length)?));
+    let lengths: Vec<(usize, TaskSettings)> = arguments.lengths.iter().map(at_length).collect::<Result<_>>()?;
+    let path = trained.run.file("transfer.json");
+    let mut results = earlier(&path, trained.update);
+    for (length, settings) in lengths {
         let sequences = arguments.sequences.map_or_else(|| usual_sequences(length), |count| count as usize);
         let began = Instant::now();
-        let figures = at_length(&trained, length, sequences, threads)?;
+        let Judgement { figures, sequences } = judge(&trained, settings, sequences, threads)?;
         let seconds = began.elapsed().as_secs_f64();
         if !arguments.json {
-            print(&format!("T {length:>7}  {}  ({sequences} sequences, {seconds:.1} s)\n", readable(&figures)));
+            print(&format!("T {length:>7}  {}  ({sequences} sequences, {seconds:.1} s)\n", readable(&figures)))?;
         }
-        results.push(
+        results.insert(
+            length,
             json!({ "length": length, "sequences": sequences, "figures": as_json(&figures), "seconds": seconds }),
         );
+        // After each length: what took long is not lost.
+        atomic::write_json(&path, &document(arguments, &trained, &results))?;
     }
-    let path = trained.run.file("transfer.json");
-    let result = json!({ "run": arguments.run, "trained_at": trained.experiment.task.length(), "lengths": results });
-    atomic::write_json(&path, &result)?;
     match arguments.json {
-        true => print_json(&result),
-        false => {
-            print(&format!("written to {}\n", path.display()));
-            Ok(())
-        }
+        true => print_json(&document(arguments, &trained, &results)),
+        false => print(&format!("written to {}\n", path.display())),
     }
 }
 
-fn at_length(trained: &Trained, length: usize, sequences: usize, threads: usize) -> Result<Figures> {
-    let mut settings = trained.experiment.task.clone().with_length(length).ok_or_else(|| {
-        LabError::Config(format!("`{}` has sequences of one length only", trained.experiment.task.name()))
-    })?;
+fn document(arguments: &TransferArguments, trained: &Trained, results: &BTreeMap<usize, Value>) -> Value {
+    let trained_at = trained.experiment.task.length();
+    let lengths: Vec<&Value> = results.values().collect();
+    json!({ "run": arguments.run, "trained_at": trained_at, "update": trained.update, "lengths": lengths })
+}
+
+/// What an earlier call has found out about the same model.
+fn earlier(path: &Path, update: Option<u64>) -> BTreeMap<usize, Value> {
+    let read = || -> Option<Value> { serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok() };
+    let document = read().filter(|document| update.is_some() && document["update"].as_u64() == update);
+    let results = document.as_ref().and_then(|document| document["lengths"].as_array()).cloned().unwrap_or_default();
+    results.into_iter().filter_map(|result| Some((result["length"].as_u64()? as usize, result))).collect()
+}
+
+fn judge(trained: &Trained, mut settings: TaskSettings, sequences: usize, threads: usize) -> Result<Judgement> {
     if let TaskSettings::Copy { test, .. } | TaskSettings::Adding { test, .. } = &mut settings {
         *test = sequences;
     }
-    let minimum = if matches!(settings, TaskSettings::Adding { .. }) { 2 } else { 1 };
-    if !(minimum..=10_000_000).contains(&length) {
-        return Err(LabError::Config(format!("`--lengths` has {length}: lengths are from {minimum} to 10000000")));
-    }
     let task = crate::tasks::open(&settings, &trained.experiment.data_dir)?;
-    // One sequence a batch, so that the limit counts sequences; evaluation runs several at once where they are short.
     let rows = trained.experiment.train.batch.min(sequences);
     let most = sequences.div_ceil(rows) as u64;
     evaluate(&trained.model, &*task, Split::Test, rows, Some(most), threads, &trained.device)

@@ -60,11 +60,13 @@ fn same_kind(known: &Value, given: Value) -> Value {
 }
 
 fn unknown(path: &str, all: &[String], origin: &str) -> String {
-    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_string();
-    let same_name = all.iter().find(|known| last(known) == last(path));
-    match same_name.cloned().or_else(|| nearest(path, all.iter().map(String::as_str))) {
+    // Names count, not the sections they stand in: `task.length` is not like `task.name`.
+    let name = |path: &str| path.rsplit('.').next().unwrap_or_default().to_string();
+    let names: Vec<String> = all.iter().map(|known| name(known)).collect();
+    let found = nearest(&name(path), names.iter().map(String::as_str));
+    match found.and_then(|found| all.iter().find(|known| name(known) == found)) {
         Some(known) => format!("there is no key `{path}` ({origin}); did you mean `{known}`?"),
-        None => format!("there is no key `{path}` ({origin}); the keys here are {}", all.join(", ")),
+        None => format!("there is no key `{path}` here ({origin}); the keys are {}", all.join(", ")),
     }
 }
 

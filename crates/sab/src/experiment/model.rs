@@ -3,6 +3,7 @@
 use super::values::Auto;
 use super::wrong;
 use crate::error::{LabError, Result};
+use crate::tasks::{InputKind, OutputKind};
 use attentive::{Hops, Initialization, KTop, KTrunc, SabLstmConfig, ScoreGradient, TruncPhase};
 use serde::{Deserialize, Serialize};
 
@@ -116,6 +117,24 @@ impl ModelSettings {
                     0 => Ok(()),
                     _ => Err(wrong("model.heads", heads, &format!("it must divide `model.hidden`, {hidden}"))),
                 }
+            }
+        }
+    }
+
+    /// About how many bytes a batch of training takes, rather less than more.
+    pub fn training_bytes(&self, rows: f64, steps: f64, input: InputKind, output: OutputKind) -> f64 {
+        let (input, output, float) = (input.size() as f64, output.size() as f64, 4.0);
+        match self {
+            // Gates, cell, query, hidden state, summary and their adjoints; weights, gradients and Adam's means.
+            Self::Sab(lstm) => {
+                let hidden = lstm.hidden as f64;
+                let weights = hidden * (4.0 * (input + hidden) + 2.0 * hidden + 2.0 * output);
+                float * (rows * steps * (10.0 * hidden + 2.0 * output) + 5.0 * weights)
+            }
+            // Weights of attention and their adjoints are what grows.
+            Self::Transformer(TransformerSettings { layers, heads, hidden, .. }) => {
+                let (layers, heads, hidden) = (*layers as f64, *heads as f64, *hidden as f64);
+                float * rows * layers * (3.0 * heads * steps * steps + 10.0 * steps * hidden)
             }
         }
     }

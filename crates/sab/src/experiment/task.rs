@@ -3,7 +3,7 @@
 use super::values::Auto;
 use super::wrong;
 use crate::data::AnswerOn;
-use crate::error::Result;
+use crate::error::{LabError, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -133,17 +133,20 @@ impl TaskSettings {
         }
     }
 
-    /// The same task at another length, if it has one.
-    pub fn with_length(mut self, new: usize) -> Option<Self> {
+    /// The same task at another length, or why that cannot be.
+    pub fn with_length(mut self, new: usize) -> Result<Self> {
         match &mut self {
             Self::Copy { length, .. }
             | Self::Adding { length, .. }
             | Self::Ptb { length }
             | Self::Text8 { length }
             | Self::Text { length, .. } => *length = new,
-            Self::Pmnist { .. } | Self::Cifar10 { .. } | Self::Csv(_) => return None,
+            Self::Pmnist { .. } | Self::Cifar10 { .. } | Self::Csv(_) => {
+                return Err(LabError::Config(format!("`{}` takes its lengths from the data", self.name())));
+            }
         }
-        Some(self)
+        self.validate()?;
+        Ok(self)
     }
 
     pub(super) fn validate(&self) -> Result<()> {
@@ -175,12 +178,6 @@ impl TaskSettings {
             }
             Self::Pmnist { validation, .. } | Self::Cifar10 { validation } if *validation == 0 => {
                 return Err(wrong("task.validation", validation, "at least one image"));
-            }
-            Self::Text { file, .. } if file.as_os_str().is_empty() => {
-                return Err(wrong("task.file", "empty", "give the text with --file FILE or in the configuration"));
-            }
-            Self::Csv(csv) if csv.file.as_os_str().is_empty() => {
-                return Err(wrong("task.file", "empty", "give the table with --file FILE or in the configuration"));
             }
             _ => {}
         }

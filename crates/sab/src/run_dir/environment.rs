@@ -74,7 +74,16 @@ fn cpu() -> String {
 }
 
 fn memory() -> Option<u64> {
-    let kib: u64 = of_proc("/proc/meminfo", "MemTotal")?.split(' ').next()?.parse().ok()?;
+    of_meminfo("MemTotal")
+}
+
+/// Bytes of memory that are free, where the system says.
+pub fn available_memory() -> Option<u64> {
+    of_meminfo("MemAvailable")
+}
+
+fn of_meminfo(key: &str) -> Option<u64> {
+    let kib: u64 = of_proc("/proc/meminfo", key)?.split(' ').next()?.parse().ok()?;
     Some(kib * 1024)
 }
 

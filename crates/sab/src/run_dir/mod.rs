@@ -16,7 +16,7 @@ mod environment;
 pub mod metrics;
 mod model_folder;
 
-pub use environment::{Environment, cores, now};
+pub use environment::{Environment, available_memory, cores, now};
 pub use model_folder::{ModelConfig, load_model, save_model};
 
 use crate::error::{LabError, Result};

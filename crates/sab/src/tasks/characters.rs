@@ -93,6 +93,12 @@ impl Task for Characters {
         vec![("bpc", tally.all.ce() / std::f64::consts::LN_2), ("accuracy", tally.all.accuracy())]
     }
 
+    fn describe(&self) -> Option<String> {
+        let [train, validation, test] = [&self.text.train, &self.text.validation, &self.text.test].map(Vec::len);
+        let symbols = self.text.alphabet.len();
+        Some(format!("{train} characters train, {validation} validate, {test} test; {symbols} different ones"))
+    }
+
     fn facts(&self) -> TaskFacts {
         let (alphabet, note) = (Some(self.text.alphabet.clone()), self.text.note.clone());
         TaskFacts { alphabet, note, ..TaskFacts::default() }

@@ -93,6 +93,11 @@ impl Task for PixelByPixel {
         vec![("error", 1.0 - tally.all.accuracy()), ("accuracy", tally.all.accuracy()), ("ce", tally.all.ce())]
     }
 
+    fn describe(&self) -> Option<String> {
+        let (validation, test) = (self.set.train.len() - self.training, self.set.test.len());
+        Some(format!("{} images train, {validation} validate, {test} test", self.training))
+    }
+
     fn facts(&self) -> TaskFacts {
         TaskFacts { permutation: self.permutation.clone(), ..TaskFacts::default() }
     }

@@ -12,8 +12,8 @@ pub use batch::{Answers, Asked, Batch, Input};
 pub use tally::{Figures, Sums, Tally};
 
 use crate::data::{Alphabet, Standardization};
-use crate::error::Result;
-use crate::experiment::TaskSettings;
+use crate::error::{LabError, Result};
+use crate::experiment::{CsvSettings, TaskSettings};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -125,6 +125,11 @@ pub trait Task: Send + Sync {
     /// The figures of the task. The first is what chooses the best model; it is better smaller.
     fn figures(&self, tally: &Tally) -> Figures;
 
+    /// What was found in the data, in one sentence.
+    fn describe(&self) -> Option<String> {
+        None
+    }
+
     /// What is saved with the run.
     fn facts(&self) -> TaskFacts {
         TaskFacts::default()
@@ -133,6 +138,12 @@ pub trait Task: Send + Sync {
 
 /// Makes a task, reading its data from `data_dir` where it has some.
 pub fn open(settings: &TaskSettings, data_dir: &Path) -> Result<Box<dyn Task>> {
+    if let TaskSettings::Text { file, .. } | TaskSettings::Csv(CsvSettings { file, .. }) = settings
+        && file.as_os_str().is_empty()
+    {
+        let why = "`task.file` is empty: give the file to learn from with --file FILE or in the configuration";
+        return Err(LabError::Config(why.into()));
+    }
     Ok(match settings {
         TaskSettings::Copy { length, blank_weight, validation, test } => Box::new(generated::Copy {
             length: *length,

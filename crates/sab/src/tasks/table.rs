@@ -138,6 +138,22 @@ impl Task for LabelledSequences {
         }
     }
 
+    fn describe(&self) -> Option<String> {
+        let (names, answer) = (self.table.feature_names.join(", "), &self.table.label_name);
+        let what = match self.table.kind {
+            data::AnswerKind::Class => format!("the class `{answer}` ({})", self.table.class_names.join(", ")),
+            data::AnswerKind::Value => format!("the number `{answer}`"),
+        };
+        let on = match self.table.on {
+            AnswerOn::Last => "of each sequence",
+            AnswerOn::Each => "of each step",
+        };
+        let [train, validation, test] = [&self.split.train, &self.split.validation, &self.split.test].map(Vec::len);
+        Some(format!(
+            "{what} {on} is learned from {names}; {train} sequences train, {validation} validate, {test} test"
+        ))
+    }
+
     fn facts(&self) -> TaskFacts {
         TaskFacts {
             features: Some(self.table.feature_names.clone()),

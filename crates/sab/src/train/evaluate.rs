@@ -9,20 +9,31 @@ use burn::tensor::Device;
 /// Steps of all rows that are in memory at once: long sequences are run a few at a time.
 const STEPS_AT_ONCE: usize = 200_000;
 
+/// How good a model is, and on how much that rests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// The task's figures.
+    pub figures: Figures,
+    /// Sequences that were judged.
+    pub sequences: u64,
+}
+
 /// Runs a split through a model (without gradient) and gives the task's figures.
 pub fn evaluate(
     model: &Model, task: &dyn Task, split: Split, rows: usize, most_batches: Option<u64>, threads: usize,
     device: &Device,
-) -> Result<Figures> {
+) -> Result<Judgement> {
     let at_once = rows.min(STEPS_AT_ONCE / task.longest(split).max(1)).max(1);
     let sequences = most_batches.map(|batches| batches.saturating_mul(rows as u64));
     let most = sequences.map_or(u64::MAX, |sequences| sequences.div_ceil(at_once as u64));
+    let mut judged = 0;
     let mut tally = Tally::grading_last(task.graded_steps());
     for number in 0..task.held_out_count(split, at_once).min(most) {
         let batch = task.held_out_batch(split, number, at_once);
         judge(model, task, &batch, threads, device, &mut tally)?;
+        judged += batch.rows as u64;
     }
-    Ok(task.figures(&tally))
+    Ok(Judgement { figures: task.figures(&tally), sequences: judged })
 }
 
 /// Adds the outputs of one batch to a tally.

@@ -7,7 +7,7 @@ mod schedule;
 mod signals;
 
 pub use adam::{Adam, GradientSet, LARGEST_NORM, Rates};
-pub use evaluate::{evaluate, judge};
+pub use evaluate::{Judgement, evaluate, judge};
 pub use schedule::learning_rate;
 pub use signals::Stop;
 
@@ -313,7 +313,7 @@ impl<'a> Trainer<'a> {
         let figures = match judged {
             // Finite weights can still overflow; such a model is never the best.
             Err(LabError::Model(SabError::NonFinite { .. })) => vec![("score", f64::NAN)],
-            judged => judged?,
+            judged => judged?.figures,
         };
         let score = figures.first().map_or(f64::NAN, |(_, value)| *value);
         let update = self.standing.update;

@@ -5,6 +5,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Whether somebody asked for an end.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +22,21 @@ impl Stop {
                 .and_then(|_| flag::register_usize(signal, which.clone(), signal as usize))
                 .map_err(|why| LabError::Run(format!("cannot listen to signals: {why}")))?;
         }
-        Ok(Self(which))
+        let stop = Self(which);
+        stop.clone().answer_when_asked();
+        Ok(stop)
+    }
+
+    /// Says what the first signal does; an update may take a while.
+    fn answer_when_asked(self) {
+        std::thread::spawn(move || {
+            while self.asked().is_none() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            // An update that is done sooner needs no word.
+            std::thread::sleep(Duration::from_millis(500));
+            eprintln!("stopping after this update, with a checkpoint; once more stops at once");
+        });
     }
 
     /// The signal that asked for an end.
