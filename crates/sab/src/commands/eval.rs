@@ -23,9 +23,16 @@ pub struct EvalArguments {
     #[arg(long, value_enum, default_value = "test")]
     split: Which,
 
+    #[command(flatten)]
+    how: How,
+}
+
+/// How a trained model is judged.
+#[derive(Args, Debug)]
+pub(super) struct How {
     /// Where data sets are, if not where they were
     #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
-    data_dir: Option<PathBuf>,
+    pub(super) data_dir: Option<PathBuf>,
 
     /// Threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -33,7 +40,13 @@ pub struct EvalArguments {
 
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
+}
+
+impl How {
+    pub(super) fn threads(&self) -> usize {
+        self.threads.map_or_else(cores, usize::from)
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -70,16 +83,16 @@ impl Trained {
 }
 
 pub(super) fn run(arguments: &EvalArguments) -> Result<()> {
-    let trained = Trained::open(&arguments.run, arguments.data_dir.as_ref())?;
+    let trained = Trained::open(&arguments.run, arguments.how.data_dir.as_ref())?;
     let task = trained.task()?;
     let settings = &trained.experiment.train;
     let (split, name, most) = match arguments.split {
         Which::Test => (Split::Test, "test", settings.test_batches),
         Which::Validation => (Split::Validation, "validation", settings.validation_batches),
     };
-    let threads = arguments.threads.map_or_else(cores, usize::from);
-    let judged = evaluate(&trained.model, &*task, split, settings.batch, most.get(), threads, &trained.device)?;
-    if arguments.json {
+    let judged =
+        evaluate(&trained.model, &*task, split, settings.batch, most.get(), arguments.how.threads(), &trained.device)?;
+    if arguments.how.json {
         return print_json(&json!({ "run": arguments.run, "split": name, "sequences": judged.sequences,
             "figures": as_json(&judged.figures) }));
     }

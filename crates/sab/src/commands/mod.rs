@@ -2,6 +2,7 @@
 
 mod attention;
 mod bench;
+mod conclusion;
 mod data;
 mod eval;
 mod info;

@@ -1,10 +1,10 @@
 //! `sab transfer`
 
-use super::eval::Trained;
+use super::eval::{How, Trained};
 use super::{as_json, print, print_json, readable};
 use crate::error::Result;
 use crate::experiment::TaskSettings;
-use crate::run_dir::{atomic, cores};
+use crate::run_dir::atomic;
 use crate::tasks::Split;
 use crate::train::{Judgement, evaluate};
 use clap::Args;
@@ -28,17 +28,8 @@ pub struct TransferArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     sequences: Option<u32>,
 
-    /// Where data sets are, if not where they were
-    #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
-    data_dir: Option<PathBuf>,
-
-    /// Threads
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
-
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    how: How,
 }
 
 fn parse_length(text: &str) -> std::result::Result<usize, String> {
@@ -51,8 +42,8 @@ fn usual_sequences(length: usize) -> usize {
 }
 
 pub(super) fn run(arguments: &TransferArguments) -> Result<()> {
-    let trained = Trained::open(&arguments.run, arguments.data_dir.as_ref())?;
-    let threads = arguments.threads.map_or_else(cores, usize::from);
+    let trained = Trained::open(&arguments.run, arguments.how.data_dir.as_ref())?;
+    let threads = arguments.how.threads();
     // All lengths are looked at before the first is judged, which may take long.
     let at_length = |length: &usize| Ok((*length, trained.experiment.task.clone().with_length(*length)?));
     let lengths: Vec<(usize, TaskSettings)> = arguments.lengths.iter().map(at_length).collect::<Result<_>>()?;
@@ -63,7 +54,7 @@ pub(super) fn run(arguments: &TransferArguments) -> Result<()> {
         let began = Instant::now();
         let Judgement { figures, sequences } = judge(&trained, settings, sequences, threads)?;
         let seconds = began.elapsed().as_secs_f64();
-        if !arguments.json {
+        if !arguments.how.json {
             print(&format!("T {length:>7}  {}  ({sequences} sequences, {seconds:.1} s)\n", readable(&figures)))?;
         }
         results.insert(
@@ -73,7 +64,7 @@ pub(super) fn run(arguments: &TransferArguments) -> Result<()> {
         // After each length: what took long is not lost.
         atomic::write_json(&path, &document(arguments, &trained, &results))?;
     }
-    match arguments.json {
+    match arguments.how.json {
         true => print_json(&document(arguments, &trained, &results)),
         false => print(&format!("written to {}\n", path.display())),
     }

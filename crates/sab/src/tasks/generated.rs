@@ -4,6 +4,7 @@ use super::order::{batches_of, range_of};
 use super::{Answers, Asked, Batch, Figures, Input, InputKind, OutputKind, Split, Tally, Task};
 use crate::experiment::Auto;
 use crate::rng::{Draws, Purpose};
+use std::ops::Range;
 
 /// Digits to copy.
 pub(crate) const DIGITS: usize = 10;
@@ -13,11 +14,37 @@ const MARKER: i32 = 9;
 /// Held-out sequences are the same for every seed of training, so that runs compare.
 const HELD_OUT_SEED: u64 = 0;
 
-fn held_out_purpose(split: Split) -> Purpose {
-    match split {
+/// How many sequences are held out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeldOut {
+    pub(super) validation: usize,
+    pub(super) test: usize,
+}
+
+impl HeldOut {
+    fn of(&self, split: Split) -> usize {
+        match split {
+            Split::Validation => self.validation,
+            Split::Test => self.test,
+        }
+    }
+
+    fn batches(&self, split: Split, rows: usize) -> u64 {
+        batches_of(self.of(split), rows)
+    }
+
+    fn batch(&self, split: Split, number: u64, rows: usize) -> Range<usize> {
+        range_of(self.of(split), rows, number)
+    }
+}
+
+/// The numbers of one held-out sequence.
+fn held_out_draws(split: Split, sequence: usize) -> Draws {
+    let purpose = match split {
         Split::Validation => Purpose::Validation,
         Split::Test => Purpose::Test,
-    }
+    };
+    Draws::new(purpose, HELD_OUT_SEED, sequence as u64)
 }
 
 /// Ten digits of 1..8, `length - 1` blanks, the marker 9, ten blanks; asked for are blanks until the marker has been
@@ -26,8 +53,7 @@ fn held_out_purpose(split: Split) -> Purpose {
 pub(super) struct Copy {
     pub(super) length: usize,
     pub(super) blank_weight: Auto<f64>,
-    pub(super) validation: usize,
-    pub(super) test: usize,
+    pub(super) held_out: HeldOut,
 }
 
 impl Copy {
@@ -80,15 +106,13 @@ impl Task for Copy {
     }
 
     fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        batches_of(self.held_out(split), rows)
+        self.held_out.batches(split, rows)
     }
 
     fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
-        let range = range_of(self.held_out(split), rows, number);
+        let range = self.held_out.batch(split, number, rows);
         let first = range.start;
-        self.batch(range.len(), Asked::From(0), |row| {
-            digits(&mut Draws::new(held_out_purpose(split), HELD_OUT_SEED, (first + row) as u64))
-        })
+        self.batch(range.len(), Asked::From(0), |row| digits(&mut held_out_draws(split, first + row)))
     }
 
     fn graded_steps(&self) -> usize {
@@ -100,21 +124,11 @@ impl Task for Copy {
     }
 }
 
-impl Copy {
-    fn held_out(&self, split: Split) -> usize {
-        match split {
-            Split::Validation => self.validation,
-            Split::Test => self.test,
-        }
-    }
-}
-
 /// Numbers in 0..1, two of them marked, one in each half; asked for is the sum of the two, on the last step.
 #[derive(Clone, Debug)]
 pub(super) struct Adding {
     pub(super) length: usize,
-    pub(super) validation: usize,
-    pub(super) test: usize,
+    pub(super) held_out: HeldOut,
 }
 
 impl Adding {
@@ -134,13 +148,6 @@ impl Adding {
         }
         let input = Input::Dense { width: 2, values };
         Batch { rows, steps, input, asked: Asked::From(steps - 1), answers: Answers::Values(sums) }
-    }
-
-    fn held_out(&self, split: Split) -> usize {
-        match split {
-            Split::Validation => self.validation,
-            Split::Test => self.test,
-        }
     }
 }
 
@@ -162,13 +169,13 @@ impl Task for Adding {
     }
 
     fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        batches_of(self.held_out(split), rows)
+        self.held_out.batches(split, rows)
     }
 
     fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
-        let range = range_of(self.held_out(split), rows, number);
+        let range = self.held_out.batch(split, number, rows);
         let first = range.start;
-        self.batch(range.len(), |row| Draws::new(held_out_purpose(split), HELD_OUT_SEED, (first + row) as u64))
+        self.batch(range.len(), |row| held_out_draws(split, first + row))
     }
 
     fn figures(&self, tally: &Tally) -> Figures {

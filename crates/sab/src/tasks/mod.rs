@@ -14,6 +14,7 @@ pub use tally::{Figures, Sums, Tally};
 use crate::data::{Alphabet, Standardization};
 use crate::error::{LabError, Result};
 use crate::experiment::{CsvSettings, TaskSettings};
+use generated::HeldOut;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -145,14 +146,13 @@ pub fn open(settings: &TaskSettings, data_dir: &Path) -> Result<Box<dyn Task>> {
         return Err(LabError::Config(why.into()));
     }
     Ok(match settings {
-        TaskSettings::Copy { length, blank_weight, validation, test } => Box::new(generated::Copy {
-            length: *length,
-            blank_weight: *blank_weight,
-            validation: *validation,
-            test: *test,
-        }),
+        TaskSettings::Copy { length, blank_weight, validation, test } => {
+            let held_out = HeldOut { validation: *validation, test: *test };
+            Box::new(generated::Copy { length: *length, blank_weight: *blank_weight, held_out })
+        }
         TaskSettings::Adding { length, validation, test } => {
-            Box::new(generated::Adding { length: *length, validation: *validation, test: *test })
+            let held_out = HeldOut { validation: *validation, test: *test };
+            Box::new(generated::Adding { length: *length, held_out })
         }
         TaskSettings::Ptb { length } => {
             Box::new(characters::Characters::new(crate::data::load_ptb(data_dir)?, *length)?)
