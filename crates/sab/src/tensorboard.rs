@@ -60,14 +60,6 @@ impl EventWriter {
         self.event(wall_time, step, &bytes_field(5, &summary))
     }
 
-    /// Says that the run starts again at `step`: TensorBoard then drops points of earlier files from `step` on, which
-    /// a run that was killed after its last checkpoint has left behind.
-    pub fn restart(&mut self, step: u64, wall_time: f64) -> io::Result<()> {
-        const START: u8 = 1;
-        let session_log = [key(1, WireType::Varint), START];
-        self.event(wall_time, step, &bytes_field(7, &session_log))
-    }
-
     /// Hands everything written so far to the operating system, so that a TensorBoard that is watching sees it.
     pub fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
