@@ -41,9 +41,13 @@ fn scientific(value: f64) -> String {
     }
 }
 
-/// A fraction as `63.2 %`.
+/// A fraction as `63.2 %`; near the whole as `99.96 %`, so that only what is complete is 100.
 pub fn percent(fraction: f64) -> String {
-    if fraction.is_finite() { format!("{:.1} %", 100.0 * fraction) } else { format!("{fraction}") }
+    match 100.0 * fraction {
+        near if (99.0..100.0).contains(&near) => format!("{:.2} %", near.min(99.99)),
+        percent if percent.is_finite() => format!("{percent:.1} %"),
+        _ => format!("{fraction}"),
+    }
 }
 
 /// A speed: `27.1`, `1234`, `0.0532`.
@@ -89,6 +93,10 @@ mod tests {
 
     #[test]
     fn fractions_named_accuracy_are_in_percent() {
+        assert_eq!(
+            (percent(0.9996), percent(0.99999), percent(1.0)),
+            ("99.96 %".into(), "99.99 %".into(), "100.0 %".into())
+        );
         assert_eq!(figure("accuracy", 0.632), "63.2 %");
         assert_eq!(figure("answer accuracy", 1.0), "100.0 %");
         assert_eq!(figure("bits per character", 1.5), "1.5000");

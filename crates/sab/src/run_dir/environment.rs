@@ -47,7 +47,8 @@ impl Environment {
             threads,
             seed,
             began: now() as u64,
-            command: std::env::args().collect(),
+            // What was typed, not where the program lies.
+            command: std::iter::once("sab".to_string()).chain(std::env::args().skip(1)).collect(),
         }
     }
 }
