@@ -69,7 +69,7 @@ impl Task for Characters {
         let count = (self.sequences(part) - 1).max(1);
         let epoch = update / EpochOrder::batches(count, rows);
         let room = (part.len() - 1 - count * self.length).min(self.length - 1);
-        // The order of the pass uses number `epoch` of its purpose; its beginning one that no batch of training has.
+        // Nothing else of this task is drawn for the purpose of training.
         let shift = Draws::new(Purpose::Training, seed, epoch).below(room + 1);
         let items = self.order.batch(seed, update, count, rows);
         self.batch(items.into_iter().map(|item| &part[shift + item * self.length..][..self.length + 1]))
