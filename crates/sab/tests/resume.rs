@@ -75,7 +75,8 @@ fn survives_kills(
             if path.exists() { vec!["train", "--resume", run, "--quiet", "--threads", "1"] } else { begin.to_vec() };
         child = place.start(&next);
     }
-    assert!(done >= kills.min(3), "{run} was killed {done} times only");
+    // A fast machine may be done before the last of a few kills, but not before most of many.
+    assert!(done >= (kills - 4).max(1), "{run} was killed {done} times only");
     let status = child.wait().expect("it ends");
     assert!(status.success(), "{run} ended with {status} after {done} kills");
     let whole = place.path(whole);
@@ -89,8 +90,8 @@ fn survives_kills(
 fn twenty_kills_at_random_moments_lose_nothing() {
     let place = Place::new();
     place.ok(&long_copy("whole"));
-    // The interval, and what is trained while a checkpoint goes to the disk.
-    survives_kills(&place, &long_copy("killed"), "killed", "whole", 25, 150, (20, 250));
+    // The interval, and what is trained while a checkpoint goes to the disk: less than another, or training waits.
+    survives_kills(&place, &long_copy("killed"), "killed", "whole", 25, 200, (10, 150));
 }
 
 /// Some seconds of training, with a checkpoint every tenth of a second or so.
@@ -230,27 +231,27 @@ mod every_task {
         }
         place.ok(&all(arguments, "whole"));
         // The disk is slower than four updates of such a model: the next interval begins while it is at work.
-        survives_kills(&place, &all(arguments, "killed"), "killed", "whole", 3, 8, (20, 90));
+        survives_kills(&place, &all(arguments, "killed"), "killed", "whole", 5, 8, (10, 60));
     }
 
     #[test]
     fn adding() {
-        task_survives(&["adding", "--length", "30", "--steps", "200"]);
+        task_survives(&["adding", "--length", "30", "--steps", "600"]);
     }
 
     #[test]
     fn penn_treebank() {
-        task_survives(&["ptb", "--length", "20", "--steps", "200"]);
+        task_survives(&["ptb", "--length", "20", "--steps", "600"]);
     }
 
     #[test]
     fn text8() {
-        task_survives(&["text8", "--length", "20", "--steps", "200"]);
+        task_survives(&["text8", "--length", "20", "--steps", "600"]);
     }
 
     #[test]
     fn a_text() {
-        task_survives(&["text", "--file", "book.txt", "--length", "20", "--steps", "200"]);
+        task_survives(&["text", "--file", "book.txt", "--length", "20", "--steps", "600"]);
     }
 
     #[test]
@@ -265,7 +266,7 @@ mod every_task {
 
     #[test]
     fn a_table() {
-        task_survives(&["csv", "--file", "table.csv", "--steps", "200"]);
+        task_survives(&["csv", "--file", "table.csv", "--steps", "600"]);
     }
 
     #[test]
