@@ -90,8 +90,7 @@ fn survives_kills(
 fn twenty_kills_at_random_moments_lose_nothing() {
     let place = Place::new();
     place.ok(&long_copy("whole"));
-    // The interval, and what is trained while a checkpoint goes to the disk: less than another, or training waits.
-    survives_kills(&place, &long_copy("killed"), "killed", "whole", 25, 200, (10, 150));
+    survives_kills(&place, &long_copy("killed"), "killed", "whole", 25, 100, (10, 150));
 }
 
 /// Some seconds of training, with a checkpoint every tenth of a second or so.
@@ -230,8 +229,7 @@ mod every_task {
             [&["train"][..], arguments, TINY, &few, &["--run", run]].concat()
         }
         place.ok(&all(arguments, "whole"));
-        // The disk is slower than four updates of such a model: the next interval begins while it is at work.
-        survives_kills(&place, &all(arguments, "killed"), "killed", "whole", 5, 8, (10, 60));
+        survives_kills(&place, &all(arguments, "killed"), "killed", "whole", 5, 4, (10, 60));
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub struct TrainArguments {
     #[arg(long, value_name = "RATE", help_heading = "Training", allow_negative_numbers = true)]
     lr: Option<f64>,
 
-    /// Stop after this time of training in all (earlier sessions included), such as 90s, 15m or 2h
+    /// Stop after this time of training in all (what a resumed run has done before included), such as 90s, 15m or 2h
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Training")]
     max_time: Option<f64>,
 

@@ -55,7 +55,7 @@ pub struct TrainSettings {
     pub test_batches: Limit<u64>,
     /// Validations without a better score after which to stop: a number or `"none"`.
     pub patience: Limit<u64>,
-    /// Updates between checkpoints.
+    /// The most updates that a kill may lose; checkpoints are written twice as often.
     pub checkpoint_every: u64,
     /// Checkpoints kept.
     pub keep: usize,

@@ -16,7 +16,7 @@ pub struct Standing {
     pub update: u64,
     /// Updates that Adam has made.
     pub adam_steps: u64,
-    /// Seconds of training, over all sessions.
+    /// Seconds of training, those before a resume included.
     pub seconds: f64,
     /// The best score so far and its update.
     pub best: Option<(f64, u64)>,
@@ -117,8 +117,8 @@ pub struct Writer {
 impl Writer {
     /// For a run; `keep` checkpoints stay.
     pub fn new(run: &RunDir, experiment: String, keep: usize) -> Self {
-        // No job waits: one is handed over when the one before is on the disk, so that a kill loses no more than the
-        // interval since the last one. Training is held up only if the disk is slower than the interval.
+        // No job waits: one is handed over when the one before is on the disk, so that a kill loses less than what
+        // two of them span. Training is held up only if the disk is slower than the interval.
         let (jobs, to_do) = sync_channel(0);
         let (report, failures) = sync_channel(16);
         let run = run.clone();

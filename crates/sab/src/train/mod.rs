@@ -45,7 +45,7 @@ impl Ending {
     }
 }
 
-/// Limits of this session that are not part of the experiment.
+/// Limits that are not part of the experiment: a resumed run may have others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Session {
     /// Threads, if not as the experiment says.
@@ -162,8 +162,11 @@ impl<'a> Trainer<'a> {
                 return Err(LabError::Interrupted { signal, run, update });
             }
             self.update()?;
+            // Twice an interval: one may still be on its way to the disk when a kill falls, and no more than the interval is
+            // lost.
             let due = |every: u64| self.standing.update.is_multiple_of(every);
-            let (validate, save) = (due(self.settings.validate_every), due(self.settings.checkpoint_every));
+            let (validate, save) =
+                (due(self.settings.validate_every), due((self.settings.checkpoint_every / 2).max(1)));
             if validate {
                 self.validate()?;
             }
