@@ -7,6 +7,7 @@
 //! task --batches--> model --loss--> trainer --files--> run directory --> pictures, reports
 //! ```
 
+pub mod attention;
 pub mod commands;
 pub mod data;
 pub mod display;

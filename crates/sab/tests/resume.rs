@@ -82,6 +82,8 @@ fn survives_kills(
     let whole = place.path(whole);
     assert!(weights(&path) == weights(&whole), "{run}: other weights after {done} kills");
     assert_eq!(metrics(&path), metrics(&whole), "{run}: other metrics after {done} kills");
+    let attention = |run: &Path| std::fs::read_to_string(run.join("attention.jsonl")).expect("it is there");
+    assert!(attention(&path) == attention(&whole), "{run}: other attention after {done} kills");
     let figures = |run: &Path| place.json(&run.join("summary.json").to_string_lossy())["test"].clone();
     assert_eq!(figures(&path), figures(&whole));
 }
@@ -96,6 +98,7 @@ fn twenty_kills_at_random_moments_lose_nothing() {
 /// Some seconds of training, with a checkpoint every tenth of a second or so.
 fn long_copy(run: &str) -> Vec<&str> {
     let more = ["--set", "task.length=20", "--set", "train.checkpoint_every=100", "--set", "train.log_every=5"];
+    let more = more.into_iter().chain(["--set", "train.attention_every=200"]);
     tiny_copy(run, "5000", &[]).into_iter().chain(more).collect()
 }
 

@@ -2,13 +2,12 @@
 
 use super::eval::Trained;
 use super::print;
+use crate::attention::{Attention, attends};
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
-use crate::heat_map::{Cell, HeatMap};
 use crate::models::SabModel;
 use crate::run_dir::atomic;
-use crate::tasks::{Batch, Input, Split, Task, TaskFacts};
-use attentive::{ForwardOptions, KTop, Reminders};
+use crate::tasks::{Split, Task};
 use burn::tensor::Device;
 use clap::Args;
 use serde_json::{Value, json};
@@ -55,14 +54,6 @@ impl Choice {
     }
 }
 
-/// Full attention has a weight for every memory: the strongest of each step are kept.
-const MOST_REMINDERS: usize = 64;
-
-/// Whether a model has attention to draw.
-pub(super) fn attends(model: &SabModel) -> bool {
-    model.lstm.config().k_top != KTop::Count(0)
-}
-
 pub(super) fn run(arguments: &AttentionArguments) -> Result<()> {
     let mut trained = Trained::open(&arguments.run, arguments.data_dir.as_ref())?;
     if let Some(length) = arguments.length {
@@ -97,74 +88,27 @@ pub(super) fn run(arguments: &AttentionArguments) -> Result<()> {
 pub(super) fn draw(
     model: &SabModel, experiment: &Experiment, task: &dyn Task, folder: &Path, choice: &Choice, device: &Device,
 ) -> Result<Vec<PathBuf>> {
-    let batch = task.held_out_batch(Split::Test, choice.sequence, 1);
-    let most = match model.lstm.config().k_top {
-        KTop::Count(count) => count,
-        KTop::All => MOST_REMINDERS,
+    let Some(attention) = Attention::of(model, task, Split::Test, choice.sequence, device)? else {
+        return Ok(Vec::new());
     };
-    let out = model.run(&batch, &ForwardOptions::new().with_reminders(most.min(MOST_REMINDERS)), device)?;
-    let Some(reminders) = out.reminders else { return Ok(Vec::new()) };
-    let labels = step_labels(&batch, &task.facts());
-    let map = heat_map(experiment, choice.sequence, &reminders, labels.clone(), batch.steps);
+    let title = format!("{}, test sequence {}", experiment.short_name(), choice.sequence);
     let map = match choice.last {
-        Some(steps) => map.last_rows(steps.max(1)),
-        None => map,
+        Some(steps) => attention.heat_map(title).last_rows(steps.max(1)),
+        None => attention.heat_map(title),
     };
     let [png, svg, numbers] = ["png", "svg", "json"].map(|kind| folder.join(format!("attention.{kind}")));
     let wrong = |why: crate::heat_map::HeatMapError| LabError::Run(format!("cannot draw the attention: {why}"));
     atomic::write(&png, &map.to_png().map_err(wrong)?)?;
     atomic::write(&svg, map.to_svg().map_err(wrong)?.as_bytes())?;
-    atomic::write_json(&numbers, &as_numbers(experiment, choice, &reminders, labels.as_deref(), batch.steps))?;
+    atomic::write_json(&numbers, &as_numbers(experiment, choice, &attention))?;
     Ok(vec![png, svg, numbers])
 }
 
-/// Steps count from 1 as in the paper; 0 is the null slot, the state before the first step (R2).
-fn heat_map(
-    experiment: &Experiment, sequence: u64, reminders: &Reminders, labels: Option<Vec<String>>, steps: usize,
-) -> HeatMap {
-    let cells_of = |step: usize| {
-        let cell = move |reminder: &attentive::Reminder| Cell {
-            step: step + 1,
-            remembered: reminder.step as usize,
-            weight: reminder.weight,
-        };
-        reminders.at(0, step).iter().map(cell)
-    };
-    HeatMap {
-        title: format!("{}, test sequence {sequence}", experiment.short_name()),
-        x_label: "remembered step".into(),
-        y_label: "step".into(),
-        columns: 0..steps + 1,
-        rows: 1..steps + 1,
-        cells: (0..steps).flat_map(cells_of).collect(),
-        step_labels: labels,
-        marks: Vec::new(),
-    }
-}
-
-/// What was seen at each step, from step 0, where there was nothing.
-fn step_labels(batch: &Batch, facts: &TaskFacts) -> Option<Vec<String>> {
-    const BLANK: &str = "·";
-    let Input::Tokens(tokens) = &batch.input else { return None };
-    let label = |token: &i32| match (&facts.alphabet, u16::try_from(*token)) {
-        (Some(alphabet), Ok(symbol)) => alphabet.decode(&[symbol]).replace(['\n', '\r'], "¶"),
-        // The copy task's blank.
-        _ if *token == 0 => BLANK.into(),
-        _ => token.to_string(),
-    };
-    Some(std::iter::once(String::new()).chain(tokens.iter().map(label)).collect())
-}
-
-fn as_numbers(
-    experiment: &Experiment, choice: &Choice, reminders: &Reminders, labels: Option<&[String]>, steps: usize,
-) -> Value {
-    let of_step = |step: usize| {
-        let reminded: Vec<Value> = reminders
-            .at(0, step)
-            .iter()
-            .map(|reminder| json!({ "step": reminder.step, "weight": reminder.weight }))
-            .collect();
-        let input = labels.and_then(|labels| labels.get(step + 1));
+fn as_numbers(experiment: &Experiment, choice: &Choice, attention: &Attention) -> Value {
+    let of_step = |(step, reminded): (usize, &Vec<(u64, f32)>)| {
+        let reminded: Vec<Value> =
+            reminded.iter().map(|(step, weight)| json!({ "step": step, "weight": weight })).collect();
+        let input = attention.inputs.as_ref().and_then(|inputs| inputs.get(step));
         json!({ "step": step + 1, "input": input, "reminded_of": reminded })
     };
     json!({
@@ -172,6 +116,6 @@ fn as_numbers(
         "test_sequence": choice.sequence,
         "steps_count_from": 1,
         "null_slot": 0,
-        "steps": (0..steps).map(of_step).collect::<Vec<_>>(),
+        "steps": attention.reminded_of.iter().enumerate().map(of_step).collect::<Vec<_>>(),
     })
 }

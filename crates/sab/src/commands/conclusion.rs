@@ -1,6 +1,7 @@
 //! What a run ends with: the test of its best model, the summary, the pictures and a report.
 
 use super::{as_json, attention, print, readable};
+use crate::attention::attends;
 use crate::display::duration;
 use crate::error::Result;
 use crate::experiment::Experiment;
@@ -48,7 +49,7 @@ pub(super) fn conclude(
         "test": as_json(&test),
     });
     let pictures = match model {
-        Model::Sab(model) if attention::attends(model) => {
+        Model::Sab(model) if attends(model) => {
             attention::draw(model, experiment, task, run.path(), &attention::Choice::usual(task), &device)?
         }
         _ => Vec::new(),

@@ -101,6 +101,7 @@ fn train(task: &TaskSettings) -> TrainSettings {
         checkpoint_every: 500,
         keep: 2,
         log_every: 50,
+        attention_every: Limit::of(500),
         refusals: 10,
         threads: Auto::WORD,
     };

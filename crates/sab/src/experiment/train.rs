@@ -61,6 +61,8 @@ pub struct TrainSettings {
     pub keep: usize,
     /// Updates between lines of `metrics.jsonl`.
     pub log_every: u64,
+    /// Updates between records of what one sequence is reminded of: a number or `"none"`.
+    pub attention_every: Limit<u64>,
     /// Refused updates in a row after which training has failed.
     pub refusals: u64,
     /// Threads: a number or `"auto"`, one a core.
@@ -80,6 +82,7 @@ impl TrainSettings {
             ("checkpoint_every", self.checkpoint_every),
             ("keep", self.keep as u64),
             ("log_every", self.log_every),
+            ("attention_every", self.attention_every.get().unwrap_or(1)),
             ("refusals", self.refusals),
             ("threads", self.threads.get().unwrap_or(1) as u64),
         ];

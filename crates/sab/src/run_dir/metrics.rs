@@ -1,11 +1,11 @@
 //! `metrics.jsonl`, and TensorBoard's event file made from it.
 
-use super::atomic;
 use super::environment::now;
+use super::lines;
 use crate::error::{LabError, Result};
 use crate::tensorboard::EventWriter;
 use serde_json::{Map, Value};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -42,9 +42,7 @@ impl Metrics {
     /// made anew from what stays.
     pub fn resume(directory: &Path, update: u64) -> Result<Self> {
         let path = directory.join(FILE);
-        let lines = kept_lines(&path, update)?;
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        atomic::write(&path, text.as_bytes())?;
+        let (lines, file) = lines::resume(&path, update)?;
         remove_event_files(directory)?;
         let began = lines.first().and_then(|line| line.get("time")).and_then(Value::as_f64).unwrap_or_else(now);
         let wrong = |why: std::io::Error| LabError::file("write TensorBoard events in", directory, &why);
@@ -52,7 +50,6 @@ impl Metrics {
         for line in &lines {
             add_scalars(&mut events, line).map_err(wrong)?;
         }
-        let file = OpenOptions::new().append(true).open(&path).map_err(|why| LabError::file("write", &path, &why))?;
         Ok(Self { path, file, events })
     }
 
@@ -70,17 +67,6 @@ impl Metrics {
         self.file.write_all(format!("{line}\n").as_bytes()).map_err(wrong)?;
         add_scalars(&mut self.events, &line).and_then(|()| self.events.flush()).map_err(wrong)
     }
-}
-
-/// The lines of a file up to an update.
-fn kept_lines(path: &Path, update: u64) -> Result<Vec<Value>> {
-    let text = match fs::read(path) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(why) => return Err(LabError::file("read", path, &why)),
-    };
-    let of_time = |line: &Value| line.get("update").and_then(Value::as_u64).is_some_and(|at| at <= update);
-    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(of_time).collect())
 }
 
 fn remove_event_files(directory: &Path) -> Result<()> {

@@ -5,6 +5,7 @@
 //! environment.json    versions, machine, threads, seed
 //! metrics.jsonl       one line each few updates and each validation
 //! events.out.tfevents.*   the same for TensorBoard
+//! attention.jsonl     what one sequence was reminded of, at some points of training
 //! checkpoints/        what a run resumes from
 //! model.safetensors   the best model so far, as PyTorch orders it
 //! config.json         what the model is and what it needs to know of its data
@@ -12,7 +13,9 @@
 //! ```
 
 pub mod atomic;
+pub mod attention_trace;
 mod environment;
+pub mod lines;
 pub mod metrics;
 mod model_folder;
 

@@ -11,10 +11,12 @@ pub use evaluate::{Judgement, evaluate, judge};
 pub use schedule::learning_rate;
 pub use signals::Stop;
 
+use crate::attention::Attention;
 use crate::display::{Display, NoteKind, Progress, Validation};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TrainSettings};
 use crate::models::{Model, Snapshot, loss, numbers};
+use crate::run_dir::attention_trace::{self, AttentionTrace};
 use crate::run_dir::metrics::{Kind, Metrics};
 use crate::run_dir::{RunDir, atomic, cores, load_model};
 use crate::tasks::{Batch, Figures, Split, Tally, Task};
@@ -69,6 +71,7 @@ pub struct Trainer<'a> {
     best: Option<Model>,
     standing: Standing,
     metrics: Metrics,
+    trace: AttentionTrace,
     writer: Writer,
     run: RunDir,
     began: Instant,
@@ -118,6 +121,7 @@ impl<'a> Trainer<'a> {
             adam,
             best,
             metrics: Metrics::resume(run.path(), standing.update)?,
+            trace: AttentionTrace::resume(run.path(), standing.update)?,
             writer: Writer::new(run, identity, settings.keep),
             run: run.clone(),
             began: now,
@@ -161,6 +165,7 @@ impl<'a> Trainer<'a> {
                 let (run, update) = (self.run.path().display().to_string(), self.standing.update);
                 return Err(LabError::Interrupted { signal, run, update });
             }
+            self.trace_attention()?;
             self.update()?;
             // Twice an interval: one may still be on its way to the disk when a kill falls, and no more than the interval is
             // lost.
@@ -174,6 +179,7 @@ impl<'a> Trainer<'a> {
                 self.checkpoint()?;
             }
         };
+        self.trace_attention()?;
         // A short run, or one whose end falls between two validations.
         if self.standing.last_validation != Some(self.standing.update) {
             self.validate()?;
@@ -334,6 +340,22 @@ impl<'a> Trainer<'a> {
         self.metrics.add(Kind::Validation, update, seconds, &figures)?;
         self.display.validation(&Validation { update, figures, best });
         Ok(())
+    }
+
+    /// Records what one sequence is reminded of, when that is due: before the first update and every so often.
+    fn trace_attention(&mut self) -> Result<()> {
+        let update = self.standing.update;
+        let due = self.settings.attention_every.get().is_some_and(|every| update.is_multiple_of(every));
+        let (true, false, Model::Sab(model)) = (due, self.trace.has(update), self.model.valid()) else {
+            return Ok(());
+        };
+        let (split, sequence) = attention_trace::SEQUENCE;
+        match Attention::of(&model, self.task, split, sequence, &self.device.clone().inner()) {
+            // Finite weights can still overflow; there is nothing to see then.
+            Ok(None) | Err(LabError::Model(SabError::NonFinite { .. })) => Ok(()),
+            Ok(Some(attention)) => self.trace.add(update, &attention),
+            Err(why) => Err(why),
+        }
     }
 
     /// Hands a checkpoint to the writer, unless this update has one.

@@ -1,0 +1,48 @@
+//! `attention.jsonl`: how attention changes in training.
+
+use super::lines;
+use crate::attention::Attention;
+use crate::error::{LabError, Result};
+use crate::tasks::Split;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The file's name.
+pub const FILE: &str = "attention.jsonl";
+
+/// Always the same sequence is looked at, and none of the test set.
+pub const SEQUENCE: (Split, u64) = (Split::Validation, 0);
+
+/// Writes what the network is reminded of at some points of training.
+pub struct AttentionTrace {
+    path: PathBuf,
+    file: File,
+    latest: Option<u64>,
+}
+
+impl AttentionTrace {
+    /// Goes on after `update`.
+    pub fn resume(directory: &Path, update: u64) -> Result<Self> {
+        let path = directory.join(FILE);
+        let (lines, file) = lines::resume(&path, update)?;
+        let latest = lines.last().and_then(|line| line["update"].as_u64());
+        Ok(Self { path, file, latest })
+    }
+
+    /// Whether this update is recorded.
+    pub fn has(&self, update: u64) -> bool {
+        self.latest == Some(update)
+    }
+
+    /// Adds a line.
+    pub fn add(&mut self, update: u64, attention: &Attention) -> Result<()> {
+        let Attention { inputs, reminded_of } = attention;
+        let line: Value = json!({ "update": update, "split": "validation", "sequence": SEQUENCE.1, "inputs": inputs,
+            "reminded_of": reminded_of });
+        self.latest = Some(update);
+        // One write a line: a kill leaves at most one half-written line, which resuming drops.
+        self.file.write_all(format!("{line}\n").as_bytes()).map_err(|why| LabError::file("write", &self.path, &why))
+    }
+}
