@@ -33,12 +33,12 @@ pub enum LabError {
     #[error("{0}")]
     Diverged(String),
     /// Training was stopped by this signal, after a checkpoint.
-    #[error("stopped by {}; `sab train --resume {run}` goes on from update {update}", signal_name(*signal))]
+    #[error("stopped by {}; {again} goes on from update {update}", signal_name(*signal))]
     Interrupted {
         /// SIGINT or SIGTERM.
         signal: i32,
-        /// The run directory.
-        run: String,
+        /// The command that goes on.
+        again: String,
         /// Updates done.
         update: u64,
     },

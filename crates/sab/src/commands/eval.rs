@@ -36,7 +36,7 @@ pub(super) struct How {
 
     /// Threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
+    pub(super) threads: Option<u16>,
 
     /// Print JSON
     #[arg(long)]

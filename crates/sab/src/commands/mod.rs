@@ -6,6 +6,7 @@ mod conclusion;
 mod data;
 mod eval;
 mod info;
+mod reproduce;
 mod sample;
 mod train;
 mod transfer;
@@ -51,6 +52,7 @@ enum Command {
     Transfer(transfer::TransferArguments),
     Sample(sample::SampleArguments),
     Attention(attention::AttentionArguments),
+    Reproduce(reproduce::ReproduceArguments),
     Info(info::InfoArguments),
     Bench(bench::BenchArguments),
     #[command(subcommand)]
@@ -72,6 +74,7 @@ pub fn run() -> ExitCode {
         Command::Transfer(arguments) => transfer::run(&arguments),
         Command::Sample(arguments) => sample::run(&arguments),
         Command::Attention(arguments) => attention::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Data(command) => data::run(&command),

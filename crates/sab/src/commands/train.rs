@@ -1,13 +1,14 @@
 //! `sab train`
 
-use super::conclusion::{conclude, report};
+use super::conclusion::{Outcome, conclude, report};
 use super::{print, print_json};
 use crate::display::{NoteKind, Style, display};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TASK_NAMES, nearest, parse_value};
 use crate::run_dir::{Environment, ModelConfig, RunDir, available_memory, cores};
 use crate::tasks::{Split, Task};
-use crate::train::{Session, Stop, Trainer};
+use crate::train::checkpoint::Standing;
+use crate::train::{Ending, Session, Stop, Trainer};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use toml::Value;
@@ -208,24 +209,10 @@ impl TrainArguments {
 }
 
 pub(super) fn run(arguments: TrainArguments) -> Result<()> {
-    match (&arguments.resume, &arguments.target) {
+    let session = Session { threads: arguments.threads.map(usize::from), max_seconds: arguments.max_time };
+    let finished = match (&arguments.resume, &arguments.target) {
         (Some(path), _) => {
-            let run = RunDir::open(path)?;
-            let mut experiment = run.experiment()?;
-            if let Some(data_dir) = &arguments.data_dir {
-                experiment.data_dir.clone_from(data_dir);
-            }
-            let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
-            let (saved, now) =
-                (ModelConfig::load(path)?, ModelConfig::new(experiment.task.name(), &*task, &experiment.model));
-            if saved != now {
-                let path = path.display();
-                return Err(LabError::Run(format!(
-                    "{path}/config.json does not fit config.toml and the data as they are now: one of them has changed \
-                     since the run began; restore it, or begin a new run"
-                )));
-            }
-            train(&arguments, &run, &experiment, &*task)
+            resume(path, arguments.data_dir.as_deref(), session, arguments.style(), Stop::on_signals()?)?
         }
         (None, Some(target)) => {
             let experiment = arguments.experiment(target)?;
@@ -233,36 +220,74 @@ pub(super) fn run(arguments: TrainArguments) -> Result<()> {
                 return print(&experiment.to_toml()?);
             }
             let path = arguments.run.clone().unwrap_or_else(|| RunDir::free_name(&experiment));
-            let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
-            check_memory(&experiment, &*task)?;
-            let threads = experiment.train.threads.get().unwrap_or_else(cores);
-            let environment = Environment::here(threads, experiment.train.seed);
-            let model = ModelConfig::new(experiment.task.name(), &*task, &experiment.model);
-            let run = RunDir::create(&path, &experiment, &model, &environment)?;
-            train(&arguments, &run, &experiment, &*task)
+            begin(&path, &experiment, session, arguments.style(), Stop::on_signals()?)?
         }
-        (None, None) => Err(LabError::Config("say what to train: `sab train copy`, for one".into())),
+        (None, None) => return Err(LabError::Config("say what to train: `sab train copy`, for one".into())),
+    };
+    match (arguments.show.quiet, arguments.show.json) {
+        (true, _) => Ok(()),
+        (_, true) => print_json(&finished.outcome.summary),
+        _ => report(&finished.run, &finished.experiment, &finished.standing, &finished.ending, &finished.outcome),
     }
 }
 
-fn train(arguments: &TrainArguments, run: &RunDir, experiment: &Experiment, task: &dyn Task) -> Result<()> {
+/// A run that has ended.
+pub(super) struct Finished {
+    pub(super) run: RunDir,
+    experiment: Experiment,
+    standing: Standing,
+    ending: Ending,
+    outcome: Outcome,
+}
+
+/// Makes a run directory and trains in it.
+pub(super) fn begin(
+    path: &Path, experiment: &Experiment, session: Session, style: Style, stop: Stop,
+) -> Result<Finished> {
+    let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
+    check_memory(experiment, &*task)?;
+    let threads = session.threads.or(experiment.train.threads.get()).unwrap_or_else(cores);
+    let environment = Environment::here(threads, experiment.train.seed);
+    let model = ModelConfig::new(experiment.task.name(), &*task, &experiment.model);
+    let run = RunDir::create(path, experiment, &model, &environment)?;
+    train(run, experiment.clone(), &*task, session, style, stop)
+}
+
+/// Goes on with a run.
+pub(super) fn resume(
+    path: &Path, data_dir: Option<&Path>, session: Session, style: Style, stop: Stop,
+) -> Result<Finished> {
+    let run = RunDir::open(path)?;
+    let mut experiment = run.experiment()?;
+    if let Some(data_dir) = data_dir {
+        experiment.data_dir = data_dir.to_path_buf();
+    }
+    let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
+    let (saved, now) = (ModelConfig::load(path)?, ModelConfig::new(experiment.task.name(), &*task, &experiment.model));
+    if saved != now {
+        let path = path.display();
+        return Err(LabError::Run(format!(
+            "{path}/config.json does not fit config.toml and the data as they are now: one of them has changed since the \
+             run began; restore it, or begin a new run"
+        )));
+    }
+    train(run, experiment, &*task, session, style, stop)
+}
+
+fn train(
+    run: RunDir, experiment: Experiment, task: &dyn Task, session: Session, style: Style, stop: Stop,
+) -> Result<Finished> {
     let _lock = run.lock()?;
-    let stop = Stop::on_signals()?;
-    let session = Session { threads: arguments.threads.map(usize::from), max_seconds: arguments.max_time };
     use_threads(session.threads.or(experiment.train.threads.get()));
-    let mut display = display(arguments.style(), &experiment.short_name());
-    let mut trainer = Trainer::resume(run, task, session, stop, &mut *display)?;
+    let mut display = display(style, &experiment.short_name());
+    let mut trainer = Trainer::resume(&run, task, session, stop, &mut *display)?;
     let threads = trainer.threads();
-    introduce(&mut trainer, run, experiment, task);
+    introduce(&mut trainer, &run, &experiment, task);
     let (model, standing, ending) = trainer.run()?;
     display.note(NoteKind::Info, &format!("{}; the best model is put to the test", ending.describe()));
-    let outcome = conclude(run, experiment, task, &model, &standing, threads)?;
+    let outcome = conclude(&run, &experiment, task, &model, &standing, threads)?;
     display.finish();
-    match (arguments.show.quiet, arguments.show.json) {
-        (true, _) => Ok(()),
-        (_, true) => print_json(&outcome.summary),
-        _ => report(run, experiment, &standing, &ending, &outcome),
-    }
+    Ok(Finished { run, experiment, standing, ending, outcome })
 }
 
 /// Refuses what cannot fit, before anything is made: a process that runs out of memory leaves no message.

@@ -4,7 +4,7 @@ use super::eval::{How, Trained};
 use super::{as_json, print, print_json, readable};
 use crate::error::Result;
 use crate::experiment::TaskSettings;
-use crate::run_dir::atomic;
+use crate::run_dir::{TRANSFER, atomic};
 use crate::tasks::Split;
 use crate::train::{Judgement, evaluate};
 use clap::Args;
@@ -42,38 +42,45 @@ fn usual_sequences(length: usize) -> usize {
 }
 
 pub(super) fn run(arguments: &TransferArguments) -> Result<()> {
-    let trained = Trained::open(&arguments.run, arguments.how.data_dir.as_ref())?;
-    let threads = arguments.how.threads();
+    let TransferArguments { run, lengths, sequences, how } = arguments;
+    let shown = |line: &str| if how.json { Ok(()) } else { print(line) };
+    let document = measure(run, lengths, *sequences, how, &shown)?;
+    match how.json {
+        true => print_json(&document),
+        false => print(&format!("written to {}\n", run.join(TRANSFER).display())),
+    }
+}
+
+/// Judges a model at some lengths and writes what is found beside it, after what was found before.
+pub(super) fn measure(
+    run: &Path, lengths: &[usize], sequences: Option<u32>, how: &How, shown: &dyn Fn(&str) -> Result<()>,
+) -> Result<Value> {
+    let trained = Trained::open(run, how.data_dir.as_ref())?;
     // All lengths are looked at before the first is judged, which may take long.
     let at_length = |length: &usize| Ok((*length, trained.experiment.task.clone().with_length(*length)?));
-    let lengths: Vec<(usize, TaskSettings)> = arguments.lengths.iter().map(at_length).collect::<Result<_>>()?;
-    let path = trained.run.file("transfer.json");
+    let lengths: Vec<(usize, TaskSettings)> = lengths.iter().map(at_length).collect::<Result<_>>()?;
+    let path = trained.run.file(TRANSFER);
     let mut results = earlier(&path, trained.update);
     for (length, settings) in lengths {
-        let sequences = arguments.sequences.map_or_else(|| usual_sequences(length), |count| count as usize);
+        let sequences = sequences.map_or_else(|| usual_sequences(length), |count| count as usize);
         let began = Instant::now();
-        let Judgement { figures, sequences } = judge(&trained, settings, sequences, threads)?;
+        let Judgement { figures, sequences } = judge(&trained, settings, sequences, how.threads())?;
         let seconds = began.elapsed().as_secs_f64();
-        if !arguments.how.json {
-            print(&format!("T {length:>7}  {}  ({sequences} sequences, {seconds:.1} s)\n", readable(&figures)))?;
-        }
+        shown(&format!("T {length:>7}  {}  ({sequences} sequences, {seconds:.1} s)\n", readable(&figures)))?;
         results.insert(
             length,
             json!({ "length": length, "sequences": sequences, "figures": as_json(&figures), "seconds": seconds }),
         );
         // After each length: what took long is not lost.
-        atomic::write_json(&path, &document(arguments, &trained, &results))?;
+        atomic::write_json(&path, &document(run, &trained, &results))?;
     }
-    match arguments.how.json {
-        true => print_json(&document(arguments, &trained, &results)),
-        false => print(&format!("written to {}\n", path.display())),
-    }
+    Ok(document(run, &trained, &results))
 }
 
-fn document(arguments: &TransferArguments, trained: &Trained, results: &BTreeMap<usize, Value>) -> Value {
+fn document(run: &Path, trained: &Trained, results: &BTreeMap<usize, Value>) -> Value {
     let trained_at = trained.experiment.task.length();
     let lengths: Vec<&Value> = results.values().collect();
-    json!({ "run": arguments.run, "trained_at": trained_at, "update": trained.update, "lengths": lengths })
+    json!({ "run": run, "trained_at": trained_at, "update": trained.update, "lengths": lengths })
 }
 
 /// What an earlier call has found out about the same model.

@@ -81,6 +81,35 @@ impl Experiment {
         toml::to_string(self).map_err(|why| LabError::Config(why.to_string()))
     }
 
+    /// The keys on which two experiments differ, as far as they bear on the result: `key is A, not B`.
+    pub fn differences(&self, other: &Self) -> Result<Vec<String>> {
+        // Where the data lies, how many threads there are and how often something is written changes no figure.
+        const NO_MATTER: [&str; 6] = [
+            "data_dir",
+            "train.threads",
+            "train.log_every",
+            "train.checkpoint_every",
+            "train.keep",
+            "train.attention_every",
+        ];
+        let flat = |experiment: &Self| -> Result<Vec<(String, Value)>> {
+            let table = Table::try_from(experiment).map_err(|why| LabError::Config(why.to_string()))?;
+            Ok(keys::flatten(&table))
+        };
+        let (ours, theirs) = (flat(self)?, flat(other)?);
+        let value = |table: &[(String, Value)], key: &str| {
+            table.iter().find(|(name, _)| name == key).map_or("not set".to_string(), |(_, value)| value.to_string())
+        };
+        let mut all: Vec<&String> = ours.iter().chain(&theirs).map(|(key, _)| key).collect();
+        all.sort();
+        all.dedup();
+        let difference = |key: &&String| {
+            let (ours, theirs) = (value(&ours, key), value(&theirs, key));
+            (ours != theirs && !NO_MATTER.contains(&key.as_str())).then(|| format!("`{key}` is {ours}, not {theirs}"))
+        };
+        Ok(all.iter().filter_map(difference).collect())
+    }
+
     fn validate(&self) -> Result<()> {
         self.task.validate()?;
         self.train.validate()?;

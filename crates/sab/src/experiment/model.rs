@@ -139,6 +139,26 @@ impl ModelSettings {
         }
     }
 
+    /// About how many multiplications one sequence of training takes: enough to tell a long run from a short one.
+    pub fn work(&self, steps: f64) -> f64 {
+        match self {
+            Self::Sab(lstm) => {
+                let hidden = lstm.hidden as f64;
+                // Forward, and twice that backward; then a score for each pair of a step and a memory, which costs a
+                // division.
+                let attention = match lstm.k_top {
+                    KTop::Count(0) => 0.0,
+                    _ => 6.0 * hidden * hidden + 4.0 * hidden * steps / lstm.k_att as f64,
+                };
+                steps * (12.0 * hidden * hidden + attention)
+            }
+            Self::Transformer(TransformerSettings { layers, hidden, feed_forward, .. }) => {
+                let (layers, hidden, feed_forward) = (*layers as f64, *hidden as f64, *feed_forward as f64);
+                3.0 * layers * steps * hidden * (4.0 * hidden + 2.0 * feed_forward + 2.0 * steps)
+            }
+        }
+    }
+
     /// What stands out, for the name of a run.
     pub fn short_name(&self) -> String {
         match self {

@@ -33,6 +33,8 @@ const LOCK: &str = ".lock";
 
 /// The result's file.
 pub const SUMMARY: &str = "summary.json";
+/// What `sab transfer` found.
+pub const TRANSFER: &str = "transfer.json";
 /// The folder of checkpoints.
 pub const CHECKPOINTS: &str = "checkpoints";
 

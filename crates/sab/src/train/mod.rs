@@ -162,8 +162,8 @@ impl<'a> Trainer<'a> {
             if let Some(signal) = self.stop.asked() {
                 self.checkpoint()?;
                 self.writer.finish()?;
-                let (run, update) = (self.run.path().display().to_string(), self.standing.update);
-                return Err(LabError::Interrupted { signal, run, update });
+                let again = format!("`sab train --resume {}`", self.run.path().display());
+                return Err(LabError::Interrupted { signal, again, update: self.standing.update });
             }
             self.trace_attention()?;
             self.update()?;
@@ -372,7 +372,7 @@ impl<'a> Trainer<'a> {
 }
 
 /// Updates in all: those of the epochs if there are such, else as the settings say.
-fn budget(experiment: &Experiment, task: &dyn Task) -> Result<u64> {
+pub fn budget(experiment: &Experiment, task: &dyn Task) -> Result<u64> {
     let Some(epochs) = experiment.train.epochs.get() else { return Ok(experiment.train.updates) };
     match task.updates_an_epoch(experiment.train.batch) {
         Some(updates) => Ok(updates.saturating_mul(epochs)),

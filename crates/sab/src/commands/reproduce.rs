@@ -1,0 +1,381 @@
+//! `sab reproduce`
+
+use super::eval::How;
+use super::{print, train, transfer};
+use crate::display::{Style, duration};
+use crate::error::{LabError, Result};
+use crate::experiment::Experiment;
+use crate::reproduce::{Budget, Catalogue, Record, Rendered, Row, Table, render};
+use crate::run_dir::{RunDir, atomic};
+use crate::tasks::{Split, Task};
+use crate::train::{Session, Stop, budget};
+use clap::Args;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Run the experiments of a table of the paper and make the table
+///
+/// What is done is skipped, what was interrupted goes on, what is missing is run. The table (Markdown, CSV, LaTeX, JSON)
+/// and a record of each run go into --out.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct ReproduceArguments {
+    /// The table, or `all`; without one the tables are listed
+    #[arg(value_name = "TABLE")]
+    table: Option<String>,
+
+    /// Seeds a row, from 1; by default as the table says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: Option<u64>,
+
+    /// How much to spend on a row
+    #[arg(long, value_enum, default_value = "cpu")]
+    budget: Budget,
+
+    /// Only rows whose experiment has this in its name; can be given again
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+
+    /// Run nothing: say what is done and what is missing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Run nothing: make the table of what is there
+    #[arg(long, conflicts_with = "dry_run")]
+    table_only: bool,
+
+    /// Where the table and the records go
+    #[arg(long, value_name = "DIR", default_value = "reproduced")]
+    out: PathBuf,
+
+    /// Where the run directories are; OUT/runs if not said
+    #[arg(long, value_name = "DIR")]
+    runs: Option<PathBuf>,
+
+    /// A folder of tables and experiments of your own, in place of those in the program
+    #[arg(long, value_name = "DIR")]
+    experiments: Option<PathBuf>,
+
+    /// Where data sets are
+    #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Threads; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+
+    /// Show only which run begins and which ends
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sab reproduce                                   the tables
+  sab reproduce copy --only 100- --dry-run        what copying at T=100 takes
+  sab reproduce copy --only 100-sab --seeds 3
+  sab reproduce pmnist --data-dir data --budget paper
+  sab reproduce all --out results --table-only    tables of what was measured";
+
+/// What goes on after an interruption.
+const AGAIN: &str = "the same `sab reproduce`";
+
+/// A run that the table asks for.
+struct Wanted {
+    /// The file of the experiment, without its ending.
+    name: String,
+    experiment: Experiment,
+    record: PathBuf,
+    run: PathBuf,
+}
+
+pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
+    let catalogue = match &arguments.experiments {
+        Some(folder) => Catalogue::of_folder(folder)?,
+        None => Catalogue::built_in(),
+    };
+    let stop = if arguments.dry_run || arguments.table_only { Stop::default() } else { Stop::on_signals()? };
+    let lab = Laboratory { arguments, catalogue, stop };
+    let names: Vec<&str> = match arguments.table.as_deref() {
+        None => return lab.list(),
+        Some("all") => lab.catalogue.names(),
+        Some(name) => vec![name],
+    };
+    let tables: Vec<Table> = names.into_iter().map(|name| lab.catalogue.table(name)).collect::<Result<_>>()?;
+    let mut wanted = Vec::new();
+    for table in &tables {
+        for run in lab.wanted(table)? {
+            // Tables share rows.
+            if wanted.iter().all(|known: &Wanted| known.record != run.record) {
+                wanted.push(run);
+            }
+        }
+    }
+    if wanted.is_empty() {
+        return Err(LabError::Config(format!("no row has {} in its name", arguments.only.join(" or "))));
+    }
+    match (arguments.dry_run, arguments.table_only) {
+        (true, _) => return lab.plan(&wanted),
+        (_, true) => {}
+        _ => lab.run_all(&wanted)?,
+    }
+    for table in &tables {
+        if !arguments.table_only {
+            lab.transfer(table)?;
+        }
+        lab.write(table)?;
+    }
+    Ok(())
+}
+
+/// The arguments and what they are about.
+struct Laboratory<'a> {
+    arguments: &'a ReproduceArguments,
+    catalogue: Catalogue,
+    stop: Stop,
+}
+
+impl Laboratory<'_> {
+    /// The tables there are.
+    fn list(&self) -> Result<()> {
+        let mut text = String::from("Tables (`sab reproduce TABLE` runs one):\n");
+        for name in self.catalogue.names() {
+            let table = self.catalogue.table(name)?;
+            let rows = table.rows().count();
+            text += &format!("  {name:<14} {} ({}), {rows} rows\n", table.title, table.source);
+        }
+        print(&text)
+    }
+
+    fn place(&self, name: &str, seed: u64) -> (PathBuf, PathBuf) {
+        let ReproduceArguments { out, runs, .. } = self.arguments;
+        let runs = runs.clone().unwrap_or_else(|| out.join("runs"));
+        (out.join("records").join(name).join(format!("seed{seed}.json")), runs.join(name).join(format!("seed{seed}")))
+    }
+
+    fn rows<'t>(&self, table: &'t Table) -> impl Iterator<Item = &'t Row> {
+        let only = &self.arguments.only;
+        table.rows().filter(move |row| only.is_empty() || only.iter().any(|text| row.experiment.contains(text)))
+    }
+
+    /// The runs that a table asks for.
+    fn wanted(&self, table: &Table) -> Result<Vec<Wanted>> {
+        let mut all = Vec::new();
+        for row in self.rows(table) {
+            let name = self.catalogue.variant(row, self.arguments.budget);
+            for seed in 1..=self.arguments.seeds.unwrap_or(row.seeds) {
+                let mut experiment = self.catalogue.experiment(&name, seed)?;
+                if let Some(data_dir) = &self.arguments.data_dir {
+                    experiment.data_dir.clone_from(data_dir);
+                }
+                let (record, run) = self.place(&name, seed);
+                all.push(Wanted { name: name.clone(), experiment, record, run });
+            }
+        }
+        Ok(all)
+    }
+
+    /// The record of a run, if it is done. A run directory that has ended gets its record here.
+    fn done(&self, wanted: &Wanted) -> Result<Option<Record>> {
+        if let Some(record) = Record::load(&wanted.record)? {
+            same(&wanted.experiment, &record.config, &wanted.record)?;
+            return Ok(Some(record));
+        }
+        if !wanted.run.exists() {
+            return Ok(None);
+        }
+        let run = RunDir::open(&wanted.run)?;
+        same(&wanted.experiment, &run.experiment()?, run.path())?;
+        self.record(wanted, &run, None)
+    }
+
+    fn record(&self, wanted: &Wanted, run: &RunDir, failure: Option<String>) -> Result<Option<Record>> {
+        let record = Record::of_run(run, &wanted.name, &self.catalogue.path_of(&wanted.name), failure)?;
+        if let Some(record) = &record {
+            record.save(&wanted.record)?;
+        }
+        Ok(record)
+    }
+
+    /// Says what is done and what is missing.
+    fn plan(&self, wanted: &[Wanted]) -> Result<()> {
+        let mut text = String::new();
+        for wanted in wanted {
+            let state = match (self.done(wanted)?, wanted.run.exists()) {
+                (Some(Record { failure: Some(_), .. }), _) => "failed".to_string(),
+                (Some(record), _) => {
+                    let time =
+                        record.effort().map_or(String::new(), |(_, seconds)| format!(" in {}", duration(seconds)));
+                    format!("done{time}")
+                }
+                (None, true) => "interrupted".to_string(),
+                (None, false) => "missing".to_string(),
+            };
+            text += &format!("{:<40} seed {}  {state}\n", wanted.name, wanted.experiment.train.seed);
+        }
+        print(&text)
+    }
+
+    /// Runs what is not done.
+    fn run_all(&self, wanted: &[Wanted]) -> Result<()> {
+        let mut pace = Pace::default();
+        let mut missing = Vec::new();
+        // All data is looked for before hours are spent.
+        let mut tasks = HashMap::new();
+        for wanted in wanted {
+            let work = pace.work(&wanted.experiment, &mut tasks)?;
+            match self.done(wanted)? {
+                Some(record) => pace.add(work, &record),
+                None => missing.push((wanted, work)),
+            }
+        }
+        drop(tasks);
+        let (count, skipped) = (missing.len(), wanted.len() - missing.len());
+        for (place, (wanted, _)) in missing.iter().enumerate() {
+            let left: f64 = missing[place..].iter().map(|(_, work)| work).sum();
+            let left = pace.seconds(left).map_or(String::new(), |left| format!(", about {} left", duration(left)));
+            let (name, seed) = (&wanted.name, wanted.experiment.train.seed);
+            let done = skipped + place;
+            eprintln!("run {} of {}: {name}, seed {seed} ({done} done{left})", done + 1, skipped + count);
+            let record = self.train(wanted)?;
+            pace.add(missing[place].1, &record);
+        }
+        Ok(())
+    }
+
+    fn train(&self, wanted: &Wanted) -> Result<Record> {
+        let session = Session { threads: self.arguments.threads.map(usize::from), max_seconds: None };
+        let style = if self.arguments.quiet { Style::Quiet } else { Style::Auto };
+        let finished = match wanted.run.exists() {
+            true => train::resume(&wanted.run, self.arguments.data_dir.as_deref(), session, style, self.stop.clone()),
+            false => train::begin(&wanted.run, &wanted.experiment, session, style, self.stop.clone()),
+        };
+        let record = match finished {
+            Ok(finished) => self.record(wanted, &finished.run, None)?,
+            // A model that cannot be trained is a result.
+            Err(LabError::Diverged(why)) => self.record(wanted, &RunDir::open(&wanted.run)?, Some(why))?,
+            Err(LabError::Interrupted { signal, update, .. }) => {
+                return Err(LabError::Interrupted { signal, again: AGAIN.into(), update });
+            }
+            Err(why) => return Err(why),
+        };
+        record.ok_or_else(|| LabError::Run(format!("{} has ended without a summary", wanted.run.display())))
+    }
+
+    /// Judges the models of a table at its lengths, where that is not done.
+    fn transfer(&self, table: &Table) -> Result<()> {
+        if table.lengths.is_empty() {
+            return Ok(());
+        }
+        for wanted in self.wanted(table)? {
+            let Some(record) = Record::load(&wanted.record)? else { continue };
+            let known = |length: &usize| record.figures_at(Some(*length)).is_some();
+            let missing: Vec<usize> = table.lengths.iter().copied().filter(|length| !known(length)).collect();
+            if missing.is_empty() || record.summary.is_none() {
+                continue;
+            }
+            if !wanted.run.exists() {
+                return Err(LabError::Run(format!(
+                    "the model of {} is needed for {missing:?} steps, but {} is not there: say where with --runs, or remove {} \
+                     to train it again",
+                    wanted.name,
+                    wanted.run.display(),
+                    wanted.record.display()
+                )));
+            }
+            eprintln!("{}, seed {}, at other lengths", wanted.name, wanted.experiment.train.seed);
+            let how = How { data_dir: self.arguments.data_dir.clone(), threads: self.arguments.threads, json: false };
+            let shown = |line: &str| {
+                eprint!("{line}");
+                match self.stop.asked() {
+                    Some(signal) => Err(LabError::Interrupted { signal, again: AGAIN.into(), update: 0 }),
+                    None => Ok(()),
+                }
+            };
+            transfer::measure(&wanted.run, &missing, None, &how, &shown)?;
+            self.record(&wanted, &RunDir::open(&wanted.run)?, None)?;
+        }
+        Ok(())
+    }
+
+    /// Fills a table with what is there, prints it and writes it.
+    fn write(&self, table: &Table) -> Result<()> {
+        let rendered = self.render(table)?;
+        let folder = &self.arguments.out;
+        std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
+        let file = |kind: &str| folder.join(format!("{}.{kind}", table.name));
+        let markdown = rendered.to_markdown();
+        atomic::write(&file("md"), markdown.as_bytes())?;
+        atomic::write(&file("csv"), rendered.to_csv().as_bytes())?;
+        atomic::write(&file("tex"), rendered.to_latex().as_bytes())?;
+        atomic::write_json(&file("json"), &rendered)?;
+        print(&format!("{markdown}\nwritten to {}, .csv, .tex and .json\n", file("md").display()))
+    }
+
+    fn render(&self, table: &Table) -> Result<Rendered> {
+        let mut found = HashMap::new();
+        for row in table.rows() {
+            let name = self.catalogue.variant(row, self.arguments.budget);
+            let mut records = Vec::new();
+            // All seeds that are there, asked for or not.
+            for seed in 1.. {
+                let (path, _) = self.place(&name, seed);
+                match Record::load(&path)? {
+                    Some(record) => {
+                        same(&self.catalogue.experiment(&name, seed)?, &record.config, &path)?;
+                        records.push(record);
+                    }
+                    None => break,
+                }
+            }
+            found.insert(row.experiment.clone(), (name, records));
+        }
+        Ok(render(table, &|row| found.get(&row.experiment).cloned().unwrap_or_default()))
+    }
+}
+
+/// That what was found is what is asked for.
+fn same(asked: &Experiment, found: &Experiment, place: &Path) -> Result<()> {
+    let differences = found.differences(asked)?;
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(LabError::Run(format!(
+            "{} is of another experiment ({}): move it away, or give another --out and --runs",
+            place.display(),
+            differences.join("; ")
+        ))),
+    }
+}
+
+/// How fast this machine is, from what it has done.
+#[derive(Default)]
+struct Pace {
+    work: f64,
+    seconds: f64,
+}
+
+impl Pace {
+    /// About how much there is to do, in multiplications.
+    fn work(&self, experiment: &Experiment, tasks: &mut HashMap<String, Box<dyn Task>>) -> Result<f64> {
+        let key = format!("{:?}", experiment.task);
+        if !tasks.contains_key(&key) {
+            tasks.insert(key.clone(), crate::tasks::open(&experiment.task, &experiment.data_dir)?);
+        }
+        let Some(task) = tasks.get(&key) else { return Ok(0.0) };
+        let updates = budget(experiment, &**task)? as f64;
+        let steps = task.longest(Split::Validation) as f64;
+        Ok(updates * experiment.train.batch as f64 * experiment.model.work(steps))
+    }
+
+    fn add(&mut self, work: f64, record: &Record) {
+        if let Some((_, seconds)) = record.effort() {
+            self.work += work;
+            self.seconds += seconds;
+        }
+    }
+
+    /// Seconds that some work takes, if anything is known.
+    fn seconds(&self, work: f64) -> Option<f64> {
+        (self.work > 0.0).then(|| work * self.seconds / self.work)
+    }
+}

@@ -1,0 +1,106 @@
+//! Where tables and experiments come from: the program itself, or a folder.
+
+use super::table::{Budget, Row, Table};
+use crate::error::{LabError, Result};
+use crate::experiment::{Experiment, nearest};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::Value;
+
+/// The files of `experiments/` when the program was made.
+const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
+
+/// What a folder needs to be a table.
+const TABLE_FILE: &str = "table.toml";
+
+/// Tables and the experiments of their rows.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    /// Texts by their path below `experiments/`.
+    files: BTreeMap<String, String>,
+    origin: String,
+}
+
+impl Catalogue {
+    /// The experiments that the program has in it.
+    pub fn built_in() -> Self {
+        let files = BUILT_IN.iter().map(|(name, text)| ((*name).to_string(), (*text).to_string())).collect();
+        Self { files, origin: "experiments".into() }
+    }
+
+    /// The experiments of a folder that looks like `experiments/`.
+    pub fn of_folder(folder: &Path) -> Result<Self> {
+        let mut files = BTreeMap::new();
+        collect(folder, folder, &mut files)?;
+        let catalogue = Self { files, origin: folder.display().to_string() };
+        match catalogue.names().is_empty() {
+            true => Err(LabError::Config(format!(
+                "{} has no tables: a table is a folder in it with a {TABLE_FILE}",
+                folder.display()
+            ))),
+            false => Ok(catalogue),
+        }
+    }
+
+    /// The names of the tables.
+    pub fn names(&self) -> Vec<&str> {
+        self.files.keys().filter_map(|path| path.strip_suffix(TABLE_FILE)?.strip_suffix('/')).collect()
+    }
+
+    /// A table by its name.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        let Some(text) = self.files.get(&format!("{name}/{TABLE_FILE}")) else {
+            let names = self.names();
+            let hint = match nearest(name, names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the tables are {}", names.join(", ")),
+            };
+            return Err(LabError::Config(format!("there is no table `{name}`; {hint}")));
+        };
+        Table::of_text(name, text, &format!("{}/{name}/{TABLE_FILE}", self.origin))
+    }
+
+    /// The name of the file of a row within a budget: where an experiment has a variant for a CPU it ends in `.cpu`.
+    pub fn variant(&self, row: &Row, budget: Budget) -> String {
+        let cpu = format!("{}.cpu", row.experiment);
+        match budget == Budget::Cpu && self.files.contains_key(&format!("{cpu}.toml")) {
+            true => cpu,
+            false => row.experiment.clone(),
+        }
+    }
+
+    /// An experiment by the name of its file, with a seed.
+    pub fn experiment(&self, name: &str, seed: u64) -> Result<Experiment> {
+        let (file, origin) = (format!("{name}.toml"), self.path_of(name));
+        let Some(text) = self.files.get(&file) else {
+            let all = self.files.keys().filter_map(|path| path.strip_suffix(".toml"));
+            let hint = nearest(name, all).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            return Err(LabError::Config(format!("there is no experiment {origin}{hint}")));
+        };
+        let seed = i64::try_from(seed).unwrap_or(i64::MAX);
+        Experiment::of_text(text, &origin, &[("train.seed".into(), Value::Integer(seed))])
+    }
+
+    /// How the file of an experiment is named on a command line.
+    pub fn path_of(&self, name: &str) -> String {
+        format!("{}/{name}.toml", self.origin)
+    }
+}
+
+fn collect(root: &Path, folder: &Path, files: &mut BTreeMap<String, String>) -> Result<()> {
+    let entries = std::fs::read_dir(folder).map_err(|why| LabError::file("read", folder, &why))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            collect(root, &path, files)?;
+        } else if path.extension().is_some_and(|kind| kind == "toml") {
+            let text = std::fs::read_to_string(&path).map_err(|why| LabError::file("read", &path, &why))?;
+            files.insert(name_below(root, &path), text);
+        }
+    }
+    Ok(())
+}
+
+fn name_below(root: &Path, path: &Path) -> String {
+    let parts: PathBuf = path.strip_prefix(root).unwrap_or(path).to_path_buf();
+    parts.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
+}

@@ -1,0 +1,21 @@
+//! The tables of the paper: which experiments are their rows, what the paper reports, what was measured here.
+//!
+//! ```text
+//! experiments/TABLE/table.toml  --rows-->  experiments (TOML)  --sab train-->  run directories
+//!                                                                                    |
+//!                              table (Markdown, CSV, LaTeX, JSON)  <--  records  <---+
+//! ```
+//!
+//! A [`Record`] is what is kept of a run: small, and enough to draw its curves and to tell whether it is the experiment that
+//! the table asks for.
+
+mod catalogue;
+mod record;
+mod render;
+mod statistics;
+mod table;
+
+pub use catalogue::Catalogue;
+pub use record::Record;
+pub use render::{Rendered, Section, render};
+pub use table::{AttentionFigure, Budget, Column, Figure, Group, Row, Table};

@@ -1,0 +1,131 @@
+//! [`Record`]: what is kept of a run after its run directory is gone.
+
+use super::table::Column;
+use crate::error::{LabError, Result};
+use crate::experiment::Experiment;
+use crate::run_dir::{RunDir, SUMMARY, TRANSFER, atomic, lines, metrics};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::Path;
+
+/// Lines of training that are kept; validations are kept all.
+const TRAINING_LINES: usize = 60;
+
+/// A run in brief: what it was, on which machine, how it learned, what it reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The file of the experiment below `experiments/`, without its ending.
+    pub experiment: String,
+    /// The command that makes such a run.
+    pub command: String,
+    /// The resolved configuration.
+    pub config: Experiment,
+    /// Versions and machine.
+    pub environment: Value,
+    /// The result; a run that failed has none.
+    pub summary: Option<Value>,
+    /// Why it failed.
+    pub failure: Option<String>,
+    /// Judged at other lengths, if it was.
+    pub transfer: Option<Value>,
+    /// Lines of `metrics.jsonl`: all validations, and some of the training.
+    pub curve: Vec<Value>,
+}
+
+impl Record {
+    /// Of a run directory whose run has ended, well or with a failure; none if it goes on.
+    pub fn of_run(run: &RunDir, experiment: &str, file: &str, failure: Option<String>) -> Result<Option<Self>> {
+        let summary = read(&run.file(SUMMARY))?;
+        if summary.is_none() && failure.is_none() {
+            return Ok(None);
+        }
+        let mut config = run.experiment()?;
+        // Where the data lay says nothing about the result.
+        config.data_dir = "data".into();
+        let mut environment = read(&run.file("environment.json"))?.unwrap_or_default();
+        if let Some(environment) = environment.as_object_mut() {
+            environment.remove("command");
+        }
+        Ok(Some(Self {
+            experiment: experiment.to_string(),
+            command: format!("sab train {file} --seed {}", config.train.seed),
+            environment,
+            summary,
+            failure,
+            transfer: read(&run.file(TRANSFER))?.map(without_path),
+            curve: thinned(lines::read(&run.file(metrics::FILE))?),
+            config,
+        }))
+    }
+
+    /// The record in a file, if there is one.
+    pub fn load(path: &Path) -> Result<Option<Self>> {
+        let Some(value) = read(path)? else { return Ok(None) };
+        let wrong = |why: String| LabError::Run(format!("{} is not a record of a run: {why}", path.display()));
+        let mut value = value;
+        // Keys that the program has learned since have their defaults.
+        let config =
+            serde_json::from_value::<toml::Table>(value["config"].take()).map_err(|why| wrong(why.to_string()))?;
+        let config = toml::to_string(&config).map_err(|why| wrong(why.to_string()))?;
+        let config = Experiment::of_text(&config, &path.display().to_string(), &[])?;
+        value["config"] = serde_json::to_value(config).map_err(|why| wrong(why.to_string()))?;
+        serde_json::from_value(value).map(Some).map_err(|why| wrong(why.to_string()))
+    }
+
+    /// Writes it to a file.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
+        }
+        atomic::write_json(path, self)
+    }
+
+    /// The figures of the test, at another length than that of the training if one is given.
+    pub fn figures_at(&self, length: Option<usize>) -> Option<&Value> {
+        let Some(length) = length else { return self.summary.as_ref()?.get("test") };
+        let of_length = |found: &&Value| found["length"].as_u64() == Some(length as u64);
+        self.transfer.as_ref()?["lengths"].as_array()?.iter().find(of_length)?.get("figures")
+    }
+
+    /// What stands in a column.
+    pub fn figure(&self, column: &Column) -> Option<f64> {
+        Some(self.figures_at(column.length)?.get(&column.figure.name)?.as_f64()? * column.figure.factor)
+    }
+
+    /// Updates made and seconds taken.
+    pub fn effort(&self) -> Option<(f64, f64)> {
+        let summary = self.summary.as_ref()?;
+        Some((summary["updates"].as_f64()?, summary["wall_seconds"].as_f64()?))
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Value>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(why) => return Err(LabError::file("read", path, &why)),
+    };
+    let wrong = |why: serde_json::Error| LabError::Run(format!("{} is damaged: {why}", path.display()));
+    serde_json::from_str(&text).map(Some).map_err(wrong)
+}
+
+fn without_path(mut transfer: Value) -> Value {
+    if let Some(transfer) = transfer.as_object_mut() {
+        transfer.remove("run");
+    }
+    transfer
+}
+
+/// All validations and every so many lines of training.
+fn thinned(lines: Vec<Value>) -> Vec<Value> {
+    let is_training = |line: &Value| line["kind"] == "train";
+    let every = lines.iter().filter(|line| is_training(line)).count().div_ceil(TRAINING_LINES).max(1);
+    let mut seen = 0;
+    let kept = |line: &Value| {
+        seen += usize::from(is_training(line));
+        !is_training(line) || seen % every == 0
+    };
+    let mut lines: Vec<Value> = lines;
+    lines.retain(kept);
+    lines
+}

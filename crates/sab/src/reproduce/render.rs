@@ -1,0 +1,194 @@
+//! A table as Markdown, CSV, LaTeX and JSON.
+
+use super::record::Record;
+use super::statistics::Statistics;
+use super::table::{Column, Row, Table};
+use crate::display::duration;
+use serde::Serialize;
+
+/// What stands where nothing was measured.
+const NOT_RUN: &str = "not run";
+
+/// A table with all that is written in it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rendered {
+    /// The folder of the table.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// What one must know to read it.
+    pub about: String,
+    /// Its parts.
+    pub sections: Vec<Section>,
+    /// Every figure by itself, with all its digits.
+    pub figures: Vec<Measured>,
+}
+
+/// A part of a table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Section {
+    /// What its rows share; may be empty.
+    pub heading: String,
+    /// What stands above the columns.
+    pub columns: Vec<String>,
+    /// The cells, row by row.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// One figure of one row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    group: String,
+    row: String,
+    experiment: String,
+    figure: String,
+    paper: String,
+    mean: Option<f64>,
+    spread: Option<f64>,
+    seeds: usize,
+    updates: Option<f64>,
+    seconds: Option<f64>,
+    failure: Option<String>,
+}
+
+/// Fills a table. `records` gives the records of a row, one for each seed that was run, and the name of its experiment.
+pub fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Record>)) -> Rendered {
+    let mut figures = Vec::new();
+    let mut sections = Vec::new();
+    for group in &table.groups {
+        let columns = table.columns(group);
+        let mut rows = Vec::new();
+        for row in &group.rows {
+            let (experiment, found) = records(row);
+            let measured: Vec<Measured> = (columns.iter().enumerate())
+                .map(|(place, column)| measure(&group.heading, row, &experiment, place, column, &found))
+                .collect();
+            rows.push(cells(row, &columns, &measured, &found));
+            figures.extend(measured);
+        }
+        sections.push(Section { heading: group.heading.clone(), columns: headings(&columns), rows });
+    }
+    let (name, title) = (table.name.clone(), format!("{} ({})", table.title, table.source));
+    Rendered { name, title, about: table.about.trim().to_string(), sections, figures }
+}
+
+fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Column, records: &[Record]) -> Measured {
+    let values: Vec<f64> = records.iter().filter_map(|record| record.figure(column)).collect();
+    let efforts: Vec<(f64, f64)> = records.iter().filter_map(Record::effort).collect();
+    let mean_of = |pick: fn(&(f64, f64)) -> f64| {
+        Statistics::of(&efforts.iter().map(pick).collect::<Vec<_>>()).map(|found| found.mean)
+    };
+    let found = Statistics::of(&values);
+    Measured {
+        group: group.to_string(),
+        row: row.label.clone(),
+        experiment: experiment.to_string(),
+        figure: column.heading(),
+        paper: row.paper.get(place).cloned().unwrap_or_default(),
+        mean: found.map(|found| found.mean),
+        spread: found.and_then(|found| found.spread),
+        seeds: found.map_or(0, |found| found.count),
+        updates: mean_of(|effort| effort.0),
+        seconds: mean_of(|effort| effort.1),
+        failure: records.iter().find_map(|record| record.failure.clone()),
+    }
+}
+
+fn headings(columns: &[Column]) -> Vec<String> {
+    let of_column = |column: &Column| [format!("{}: paper", column.heading()), "ours".to_string()];
+    let rest = ["seeds", "updates", "time"].map(String::from);
+    std::iter::once("model".to_string()).chain(columns.iter().flat_map(of_column)).chain(rest).collect()
+}
+
+fn cells(row: &Row, columns: &[Column], measured: &[Measured], records: &[Record]) -> Vec<String> {
+    let dash = || "–".to_string();
+    let of_figure = |(column, measured): (&Column, &Measured)| {
+        let paper = if measured.paper.is_empty() { dash() } else { measured.paper.clone() };
+        let ours = match (measured.mean, &measured.failure) {
+            (Some(mean), _) => {
+                Statistics { mean, spread: measured.spread, count: measured.seeds }.write(column.figure.factor == 100.0)
+            }
+            (None, Some(_)) => "diverged".into(),
+            (None, None) => NOT_RUN.into(),
+        };
+        [paper, ours]
+    };
+    let (updates, seconds) = measured.first().map_or((None, None), |first| (first.updates, first.seconds));
+    let threads: Vec<u64> = records.iter().filter_map(|record| record.summary.as_ref()?["threads"].as_u64()).collect();
+    let same = threads.windows(2).all(|pair| pair[0] == pair[1]);
+    let threads = match threads.first() {
+        Some(count) if same => format!(", {count} thread{}", if *count == 1 { "" } else { "s" }),
+        _ => String::new(),
+    };
+    let rest = [
+        if records.is_empty() { dash() } else { records.len().to_string() },
+        updates.map_or_else(dash, |updates| format!("{updates:.0}")),
+        seconds.map_or_else(dash, |seconds| format!("{}{threads}", duration(seconds))),
+    ];
+    let figures = columns.iter().zip(measured).flat_map(of_figure);
+    std::iter::once(row.label.clone()).chain(figures).chain(rest).collect()
+}
+
+impl Rendered {
+    /// For people, and for pages that show Markdown.
+    pub fn to_markdown(&self) -> String {
+        let mut text = format!("# {}\n\n{}\n", self.title, self.about);
+        let line = |cells: &[String]| {
+            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        for section in &self.sections {
+            if !section.heading.is_empty() {
+                text += &format!("\n## {}\n", section.heading);
+            }
+            text += &format!("\n{}|{}\n", line(&section.columns), "---|".repeat(section.columns.len()));
+            section.rows.iter().for_each(|row| text += &line(row));
+        }
+        text
+    }
+
+    /// One figure a line, with all its digits.
+    pub fn to_csv(&self) -> String {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        // Into memory: nothing can fail there.
+        for measured in &self.figures {
+            let _ = writer.serialize(measured);
+        }
+        writer.into_inner().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// A `table` for a paper, with booktabs.
+    pub fn to_latex(&self) -> String {
+        let mut text = String::from("% needs \\usepackage{booktabs}\n");
+        for section in &self.sections {
+            let line = |cells: &[String]| {
+                format!("{} \\\\\n", cells.iter().map(|cell| escape(cell)).collect::<Vec<_>>().join(" & "))
+            };
+            let caption = match section.heading.is_empty() {
+                true => escape(&self.title),
+                false => escape(&format!("{}: {}", self.title, section.heading)),
+            };
+            text += &format!(
+                "\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\begin{{tabular}}{{l{}}}\n\\toprule\n{}\\midrule\n",
+                "r".repeat(section.columns.len().saturating_sub(1)),
+                line(&section.columns)
+            );
+            section.rows.iter().for_each(|row| text += &line(row));
+            text += "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
+        }
+        text
+    }
+}
+
+fn escape(text: &str) -> String {
+    let of_char = |letter: char| match letter {
+        '%' | '&' | '_' | '#' | '$' | '{' | '}' => format!("\\{letter}"),
+        '±' => "$\\pm$".into(),
+        '–' => "--".into(),
+        '~' => "\\textasciitilde{}".into(),
+        '^' => "\\textasciicircum{}".into(),
+        '\\' => "\\textbackslash{}".into(),
+        letter => letter.to_string(),
+    };
+    text.chars().map(of_char).collect()
+}

@@ -1,0 +1,164 @@
+//! [`Table`]: a table of the paper as `experiments/TABLE/table.toml` describes it.
+
+use crate::error::{LabError, Result};
+use serde::Deserialize;
+
+/// How much may be spent on a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Budget {
+    /// What a CPU does in hours: smaller models or fewer updates, where the paper's size is out of reach
+    Cpu,
+    /// The paper's size
+    Paper,
+}
+
+/// A table of the paper.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// The folder it is in.
+    #[serde(skip)]
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// Where it stands in the paper.
+    pub source: String,
+    /// What one must know to read it.
+    pub about: String,
+    /// What is reported of each row.
+    pub figures: Vec<Figure>,
+    /// Lengths at which trained models are judged: then there is a column for each length.
+    #[serde(default)]
+    pub lengths: Vec<usize>,
+    /// The rows, in groups.
+    pub groups: Vec<Group>,
+    /// A picture of attention at some points of training.
+    #[serde(default)]
+    pub attention: Option<AttentionFigure>,
+}
+
+/// A figure of the task that is reported.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// As the task names it.
+    pub name: String,
+    /// As the table names it, with its unit.
+    pub heading: String,
+    /// What the task's figure is multiplied by: 100 for percent.
+    #[serde(default = "one")]
+    pub factor: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Rows that belong together.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// What they share; may be empty.
+    #[serde(default)]
+    pub heading: String,
+    /// Which of the table's figures they have; all if none is named.
+    #[serde(default)]
+    pub figures: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// A row: an experiment and what the paper reports for it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// What it is.
+    pub label: String,
+    /// The file of the experiment below `experiments/`, without its ending.
+    pub experiment: String,
+    /// The paper's figures as it prints them, one a column; empty where it has none.
+    #[serde(default)]
+    pub paper: Vec<String>,
+    /// Seeds that are run if nobody says otherwise.
+    #[serde(default = "one_seed")]
+    pub seeds: u64,
+}
+
+fn one_seed() -> u64 {
+    1
+}
+
+/// Attention at some points of training.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttentionFigure {
+    /// The experiment, one of the rows.
+    pub experiment: String,
+    /// The updates at which it is shown.
+    pub updates: Vec<u64>,
+}
+
+/// A column of figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column<'a> {
+    /// The figure.
+    pub figure: &'a Figure,
+    /// The length at which it was measured, if not that of the training.
+    pub length: Option<usize>,
+}
+
+impl Column<'_> {
+    /// What stands above it.
+    pub fn heading(&self) -> String {
+        match self.length {
+            Some(length) => format!("{} at T={length}", self.figure.heading),
+            None => self.figure.heading.clone(),
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn of_text(name: &str, text: &str, origin: &str) -> Result<Self> {
+        let wrong = |why: String| LabError::Config(format!("{origin}: {why}"));
+        let mut table: Table = toml::from_str(text).map_err(|why| wrong(why.to_string()))?;
+        table.name = name.to_string();
+        for group in &table.groups {
+            let known = |name: &&String| table.figures.iter().any(|figure| figure.name == **name);
+            if let Some(name) = group.figures.iter().find(|name| !known(name)) {
+                return Err(wrong(format!("a group has the figure `{name}`, which is not among `figures`")));
+            }
+            let columns = table.columns(group).len();
+            for row in &group.rows {
+                let (label, given) = (&row.label, row.paper.len());
+                if given > columns {
+                    return Err(wrong(format!(
+                        "the row \"{label}\" has {given} figures of the paper for {columns} columns"
+                    )));
+                }
+                if row.seeds == 0 {
+                    return Err(wrong(format!("the row \"{label}\" has no seeds: at least 1")));
+                }
+            }
+        }
+        if table.figures.is_empty() {
+            return Err(wrong("`figures` is empty: name at least one figure of the task".into()));
+        }
+        Ok(table)
+    }
+
+    /// The columns of figures of a group, in their order.
+    pub fn columns(&self, group: &Group) -> Vec<Column<'_>> {
+        let chosen = |figure: &&Figure| group.figures.is_empty() || group.figures.contains(&figure.name);
+        let figures: Vec<&Figure> = self.figures.iter().filter(chosen).collect();
+        let with = |length| figures.iter().map(move |figure| Column { figure, length });
+        match self.lengths.is_empty() {
+            true => with(None).collect(),
+            false => self.lengths.iter().flat_map(|length| with(Some(*length))).collect(),
+        }
+    }
+
+    /// All rows.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.groups.iter().flat_map(|group| &group.rows)
+    }
+}

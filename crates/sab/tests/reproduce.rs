@@ -1,0 +1,264 @@
+//! `sab reproduce`: tables of experiments that are run once, resumed, and shown as they were measured.
+#![cfg(unix)]
+
+mod common;
+
+use common::{Place, everything, stderr, weights};
+use sab::reproduce::{Budget, Catalogue};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const TABLE: &str = r#"
+title = "Small copies"
+source = "Table 9"
+about = "For a test."
+
+[[figures]]
+name = "accuracy"
+heading = "accuracy, %"
+factor = 100.0
+
+[[figures]]
+name = "ce_last10"
+heading = "CE_10"
+
+[[groups]]
+heading = "T = 3"
+
+[[groups.rows]]
+label = "SAB | 2"
+experiment = "small/sab"
+paper = ["99.5", "0.01"]
+
+[[groups.rows]]
+label = "LSTM"
+experiment = "small/lstm"
+paper = ["12.5"]
+"#;
+
+fn experiment(model: &str, train: &str) -> String {
+    format!(
+        "[task]\nname = \"copy\"\nlength = 3\nvalidation = 8\ntest = 40\n\n[model]\nhidden = 8\n{model}\n\n[train]\n\
+         batch = 4\nvalidate_every = 20\ncheckpoint_every = 20\nlog_every = 2\n{train}\n"
+    )
+}
+
+/// A folder with one table of two rows.
+fn small() -> Place {
+    let place = Place::new();
+    place.write("mine/small/table.toml", TABLE);
+    place.write("mine/small/sab.toml", experiment("k_top = 2", "updates = 60"));
+    place.write("mine/small/lstm.toml", experiment("k_top = 0", "updates = 40"));
+    place
+}
+
+const REPRODUCE: [&str; 8] = ["reproduce", "small", "--experiments", "mine", "--out", "out", "--threads", "1"];
+
+fn reproduce<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&REPRODUCE[..], &["--quiet"], more].concat()
+}
+
+#[test]
+fn every_row_of_the_paper_is_an_experiment_and_every_experiment_is_a_row() {
+    let catalogue = Catalogue::built_in();
+    let names = catalogue.names();
+    for table in ["copy", "transfer", "adding", "ablation", "ptb", "text8"] {
+        assert!(names.contains(&table), "{table} is missing");
+    }
+    let mut used = BTreeSet::new();
+    for name in names {
+        let table = catalogue.table(name).expect(name);
+        for row in table.rows() {
+            for budget in [Budget::Cpu, Budget::Paper] {
+                let variant = catalogue.variant(row, budget);
+                catalogue.experiment(&variant, 7).unwrap_or_else(|why| panic!("{variant}: {why}"));
+                used.insert(variant);
+            }
+        }
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+    let ends = |path: &Path| path.extension().is_some_and(|kind| kind == "toml") && !path.ends_with("table.toml");
+    let there: BTreeSet<String> = everything(&folder)
+        .into_iter()
+        .filter(|(path, _)| ends(path))
+        .map(|(path, _)| path.strip_prefix(&folder).expect("below").with_extension("").to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(used, there);
+}
+
+#[test]
+fn rows_of_a_text_table_have_the_same_size() {
+    let catalogue = Catalogue::built_in();
+    for name in ["ptb", "text8"] {
+        for budget in [Budget::Cpu, Budget::Paper] {
+            let size = |row: &sab::reproduce::Row| {
+                let experiment = catalogue.experiment(&catalogue.variant(row, budget), 1).expect("an experiment");
+                let sab::experiment::ModelSettings::Sab(model) = &experiment.model else { panic!("not recurrent") };
+                (model.hidden, experiment.task.clone(), experiment.train.clone())
+            };
+            let table = catalogue.table(name).expect(name);
+            let sizes: Vec<_> = table.rows().map(size).collect();
+            assert!(sizes.windows(2).all(|pair| pair[0] == pair[1]), "{name}, {budget:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_done_is_not_run_again() {
+    let place = small();
+    let first = place.sab(&reproduce(&[]));
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert!(stderr(&first).contains("run 1 of 2: small/sab, seed 1"), "{}", stderr(&first));
+    assert!(stderr(&first).contains("run 2 of 2: small/lstm, seed 1 (1 done, about 0:0"), "{}", stderr(&first));
+    let before = everything(&place.path("out"));
+    let second = place.sab(&reproduce(&[]));
+    assert!(second.status.success());
+    assert!(!stderr(&second).contains("run "), "{}", stderr(&second));
+    assert_eq!(first.stdout, second.stdout);
+    assert!(everything(&place.path("out")) == before, "something was written anew");
+    // The records are enough: nobody needs the run directories to make the table.
+    std::fs::remove_dir_all(place.path("out/runs")).expect("removed");
+    assert_eq!(place.sab(&reproduce(&[])).stdout, first.stdout);
+    assert!(!place.path("out/runs").exists());
+}
+
+#[test]
+fn the_table_shows_mean_and_spread_of_what_the_runs_reached() {
+    let place = small();
+    let shown = place.ok(&reproduce(&["--seeds", "3", "--only", "sab"]));
+    let accuracy = |seed: u64| {
+        let summary = place.json(&format!("out/runs/small/sab/seed{seed}/summary.json"));
+        assert_eq!(summary["seed"], seed);
+        100.0 * summary["test"]["accuracy"].as_f64().expect("a number")
+    };
+    let values = [accuracy(1), accuracy(2), accuracy(3)];
+    let mean = values.iter().sum::<f64>() / 3.0;
+    let spread = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 2.0).sqrt();
+    let cell = format!("| SAB \\| 2 | 99.5 | {mean:.2} ± {spread:.2} | 0.01 |");
+    assert!(shown.contains(&cell), "{cell} is not in {shown}");
+    assert!(shown.contains("| LSTM | 12.5 | not run | – | not run | – | – | – |"), "{shown}");
+    let figures = &place.json("out/small.json")["figures"];
+    assert!((figures[0]["mean"].as_f64().expect("a number") - mean).abs() < 1e-9);
+    assert!((figures[0]["spread"].as_f64().expect("a number") - spread).abs() < 1e-9);
+    assert_eq!(figures[0]["seeds"], 3);
+    assert!(figures[2]["mean"].is_null(), "the LSTM was not run");
+    let csv = std::fs::read_to_string(place.path("out/small.csv")).expect("it is there");
+    assert!(csv.starts_with("group,row,experiment,figure,paper,mean,spread,seeds,updates,seconds,failure\n"), "{csv}");
+    assert_eq!(csv.lines().count(), 5);
+    let tex = std::fs::read_to_string(place.path("out/small.tex")).expect("it is there");
+    assert!(tex.contains("accuracy, \\%: paper") && tex.contains("CE\\_10") && tex.contains("$\\pm$"), "{tex}");
+    assert!(std::fs::read_to_string(place.path("out/small.md")).expect("it is there").contains(&cell));
+}
+
+#[test]
+fn an_interrupted_run_goes_on_as_if_nothing_had_happened() {
+    let place = small();
+    place.write("mine/small/sab.toml", experiment("k_top = 2", "updates = 6000"));
+    place.ok(&[&reproduce(&["--only", "sab"])[..], &["--runs", "whole"]].concat());
+    std::fs::remove_dir_all(place.path("out")).expect("removed");
+    let child =
+        place.command(&reproduce(&["--only", "sab"])).stderr(std::process::Stdio::piped()).spawn().expect("starts");
+    let began = Instant::now();
+    while !place.path("out/runs/small/sab/seed1/metrics.jsonl").exists() {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().expect("kill runs");
+    let out = child.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(130), "{}", stderr(&out));
+    assert!(stderr(&out).contains("the same `sab reproduce` goes on from update"), "{}", stderr(&out));
+    assert!(!place.path("out/records").exists(), "a run that has not ended has no record");
+    assert!(place.ok(&reproduce(&["--only", "sab", "--dry-run"])).contains("interrupted"));
+    place.ok(&reproduce(&["--only", "sab"]));
+    let of = |folder: &str| weights(&place.path(folder).join("small/sab/seed1"));
+    assert!(of("out/runs") == of("whole"), "other weights");
+}
+
+#[test]
+fn a_record_of_another_experiment_is_not_taken_for_this_one() {
+    let place = small();
+    place.ok(&reproduce(&["--only", "lstm"]));
+    let before = everything(&place.path("out"));
+    place.write("mine/small/lstm.toml", experiment("k_top = 0", "updates = 50"));
+    let message = place.fails(4, &reproduce(&["--only", "lstm"]));
+    assert!(message.contains("`train.updates` is 40, not 50"), "{message}");
+    assert!(message.contains("out/records/small/lstm/seed1.json"), "{message}");
+    // Neither is a run directory without a record.
+    std::fs::remove_dir_all(place.path("out/records")).expect("removed");
+    let message = place.fails(4, &reproduce(&["--only", "lstm"]));
+    assert!(message.contains("out/runs/small/lstm/seed1 is of another experiment"), "{message}");
+    // How often something is written does not make another experiment of it.
+    let other = experiment("k_top = 0", "updates = 40").replace("log_every = 2", "log_every = 10");
+    place.write("mine/small/lstm.toml", other);
+    place.ok(&reproduce(&["--only", "lstm"]));
+    assert!(everything(&place.path("out")) == before);
+}
+
+#[test]
+fn a_row_that_cannot_be_trained_is_a_result() {
+    let place = small();
+    let train = "updates = 40\nlearning_rate = 1e37\nclip = \"none\"\nrefusals = 3";
+    place.write("mine/small/lstm.toml", experiment("k_top = 0", train));
+    let shown = place.ok(&reproduce(&[]));
+    assert!(shown.contains("| LSTM | 12.5 | diverged | – | diverged |"), "{shown}");
+    let record = place.json("out/records/small/lstm/seed1.json");
+    assert!(record["failure"].as_str().expect("a reason").contains("not a finite number"), "{record}");
+    assert!(record["summary"].is_null());
+    let again = place.sab(&reproduce(&[]));
+    assert!(again.status.success() && !stderr(&again).contains("run "), "{}", stderr(&again));
+}
+
+#[test]
+fn models_are_judged_at_other_lengths_once() {
+    let place = small();
+    place.write("mine/small/table.toml", TABLE.replace("about =", "lengths = [3, 6]\nabout ="));
+    let first = place.sab(&reproduce(&[]));
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert!(stderr(&first).contains("T       6"), "{}", stderr(&first));
+    let transfer = &place.json("out/runs/small/sab/seed1/transfer.json")["lengths"];
+    let accuracy = transfer[1]["figures"]["accuracy"].as_f64().expect("a number");
+    let figures = &place.json("out/small.json")["figures"];
+    assert_eq!(figures[2]["figure"], "accuracy, % at T=6");
+    assert!((figures[2]["mean"].as_f64().expect("a number") - 100.0 * accuracy).abs() < 1e-9);
+    let again = place.sab(&reproduce(&[]));
+    assert!(again.status.success() && !stderr(&again).contains("T       6"), "{}", stderr(&again));
+}
+
+#[test]
+fn records_say_what_was_run_and_nothing_of_where() {
+    let place = small();
+    place.ok(&reproduce(&["--only", "sab"]));
+    let text = std::fs::read_to_string(place.path("out/records/small/sab/seed1.json")).expect("it is there");
+    assert!(!text.contains(&*place.path("").to_string_lossy()), "{text}");
+    let record = place.json("out/records/small/sab/seed1.json");
+    assert_eq!(record["command"], "sab train mine/small/sab.toml --seed 1");
+    let kinds = |kind: &str| {
+        let curve = record["curve"].as_array().expect("lines");
+        curve.iter().filter(|line| line["kind"] == kind).count()
+    };
+    assert_eq!((kinds("validation"), kinds("train")), (3, 30));
+    assert_eq!(record["config"]["train"]["updates"], 60);
+    assert!(record["environment"]["cores"].as_u64().is_some());
+}
+
+#[test]
+fn wrong_names_are_explained() {
+    let place = small();
+    let message = place.fails(2, &["reproduce", "coppy"]);
+    assert!(message.contains("did you mean `copy`?"), "{message}");
+    let message = place.fails(2, &reproduce(&["--only", "gru"]));
+    assert!(message.contains("no row has gru in its name"), "{message}");
+    place.write("mine/small/table.toml", TABLE.replace("small/lstm", "small/lstn"));
+    let message = place.fails(2, &reproduce(&[]));
+    assert!(message.contains("there is no experiment mine/small/lstn.toml; did you mean `small/lstm`?"), "{message}");
+    place.write("mine/small/table.toml", TABLE.replace("paper = [\"12.5\"]", "paper = [\"1\", \"2\", \"3\"]"));
+    let message = place.fails(2, &reproduce(&[]));
+    assert!(message.contains("3 figures of the paper for 2 columns"), "{message}");
+    place.write("empty/readme.txt", "");
+    let message = place.fails(2, &["reproduce", "small", "--experiments", "empty"]);
+    assert!(message.contains("empty has no tables"), "{message}");
+    assert!(place.ok(&["reproduce"]).contains("copy"), "the tables are listed");
+}
