@@ -44,6 +44,10 @@ pub struct ReproduceArguments {
     #[arg(long, conflicts_with = "dry_run")]
     table_only: bool,
 
+    /// Print a list of all experiments in Markdown: the command, the figure to expect and the time it takes
+    #[arg(long, conflicts_with_all = ["table", "dry_run", "table_only"])]
+    index: bool,
+
     /// Where the table and the records go
     #[arg(long, value_name = "DIR", default_value = "reproduced")]
     out: PathBuf,
@@ -97,6 +101,7 @@ pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
     let stop = if arguments.dry_run || arguments.table_only { Stop::default() } else { Stop::on_signals()? };
     let lab = Laboratory { arguments, catalogue, stop };
     let names: Vec<&str> = match arguments.table.as_deref() {
+        None if arguments.index => return lab.index(),
         None => return lab.list(),
         Some("all") => lab.catalogue.names(),
         Some(name) => vec![name],
@@ -143,6 +148,17 @@ impl Laboratory<'_> {
             let table = self.catalogue.table(name)?;
             let rows = table.rows().count();
             text += &format!("  {name:<14} {} ({}), {rows} rows\n", table.title, table.source);
+        }
+        print(&text)
+    }
+
+    /// All experiments of all tables with what was measured.
+    fn index(&self) -> Result<()> {
+        let mut text = String::new();
+        for name in self.catalogue.names() {
+            let table = self.catalogue.table(name)?;
+            let rendered = self.render(&table)?;
+            text += &rendered.to_index(&|experiment| self.catalogue.path_of(experiment));
         }
         print(&text)
     }

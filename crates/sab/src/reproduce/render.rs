@@ -147,6 +147,40 @@ impl Rendered {
         text
     }
 
+    /// For each experiment the command that runs it, the figure to expect and the time it takes, in Markdown. `path_of` names
+    /// the file of an experiment.
+    pub fn to_index(&self, path_of: &dyn Fn(&str) -> String) -> String {
+        let name = &self.name;
+        let mut text = format!("\n## {}\n\n`sab reproduce {name}`\n\n", self.title);
+        text += "| command | figure | paper | expect | updates | time |\n|---|---|---|---|---|---|\n";
+        let mut last = String::new();
+        for measured in &self.figures {
+            // The first figure of a row is the one that tells.
+            let row = format!("{}/{}", measured.group, measured.experiment);
+            if std::mem::replace(&mut last, row.clone()) == row {
+                continue;
+            }
+            let dash = || "–".to_string();
+            let percent = measured.figure.contains('%');
+            let expect = match (measured.mean, &measured.failure) {
+                (Some(mean), _) => {
+                    Statistics { mean, spread: measured.spread, count: measured.seeds }.write(percent)
+                }
+                (None, Some(_)) => "diverges".into(),
+                (None, None) => NOT_RUN.into(),
+            };
+            text += &format!(
+                "| `sab train {}` | {} | {} | {expect} | {} | {} |\n",
+                path_of(&measured.experiment),
+                measured.figure,
+                if measured.paper.is_empty() { dash() } else { measured.paper.clone() },
+                measured.updates.map_or_else(dash, |updates| format!("{updates:.0}")),
+                measured.seconds.map_or_else(dash, duration),
+            );
+        }
+        text
+    }
+
     /// One figure a line, with all its digits.
     pub fn to_csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
