@@ -15,6 +15,7 @@ mod error;
 pub mod experiment;
 pub mod heat_map;
 pub mod models;
+pub mod report;
 pub mod reproduce;
 pub mod rng;
 pub mod run_dir;

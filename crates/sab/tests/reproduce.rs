@@ -54,7 +54,7 @@ fn small() -> Place {
     place
 }
 
-const REPRODUCE: [&str; 8] = ["reproduce", "small", "--experiments", "mine", "--out", "out", "--threads", "1"];
+const REPRODUCE: [&str; 8] = ["reproduce", "small", "--experiments", "mine", "--results", "out", "--threads", "1"];
 
 fn reproduce<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&REPRODUCE[..], &["--quiet"], more].concat()

@@ -6,6 +6,7 @@ mod conclusion;
 mod data;
 mod eval;
 mod info;
+mod report;
 mod reproduce;
 mod sample;
 mod train;
@@ -34,7 +35,8 @@ Examples:
   sab train csv --file sensors.csv            classify or predict your own sequences
   sab train --resume runs/copy-100-sab-trunc5-top5-seed1
   sab transfer RUN --lengths 100,1000,5000    does it still know at other lengths?
-  sab attention RUN                           a picture of what each step was reminded of";
+  sab attention RUN                           a picture of what each step was reminded of
+  sab report RUN...                           one HTML page: curves, attention while learning, settings";
 
 /// Recurrent networks trained by Sparse Attentive Backtracking.
 #[derive(Parser, Debug)]
@@ -53,6 +55,7 @@ enum Command {
     Sample(sample::SampleArguments),
     Attention(attention::AttentionArguments),
     Reproduce(reproduce::ReproduceArguments),
+    Report(report::ReportArguments),
     Info(info::InfoArguments),
     Bench(bench::BenchArguments),
     #[command(subcommand)]
@@ -75,6 +78,7 @@ pub fn run() -> ExitCode {
         Command::Sample(arguments) => sample::run(&arguments),
         Command::Attention(arguments) => attention::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Data(command) => data::run(&command),

@@ -5,18 +5,18 @@ use super::{print, train, transfer};
 use crate::display::{Style, duration};
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
-use crate::reproduce::{Budget, Catalogue, Record, Rendered, Row, Table, render};
+use crate::reproduce::{Budget, Catalogue, Record, Results, Row, Table, same};
 use crate::run_dir::{RunDir, atomic};
 use crate::tasks::{Split, Task};
 use crate::train::{Session, Stop, budget};
 use clap::Args;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Run the experiments of a table of the paper and make the table
 ///
 /// What is done is skipped, what was interrupted goes on, what is missing is run. The table (Markdown, CSV, LaTeX, JSON)
-/// and a record of each run go into --out.
+/// and a record of each run go into --results.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ReproduceArguments {
@@ -27,10 +27,6 @@ pub struct ReproduceArguments {
     /// Seeds a row, from 1; by default as the table says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
-
-    /// How much to spend on a row
-    #[arg(long, value_enum, default_value = "cpu")]
-    budget: Budget,
 
     /// Only rows whose experiment has this in its name; can be given again
     #[arg(long, value_name = "TEXT")]
@@ -48,17 +44,8 @@ pub struct ReproduceArguments {
     #[arg(long, conflicts_with_all = ["table", "dry_run", "table_only"])]
     index: bool,
 
-    /// Where the table and the records go
-    #[arg(long, value_name = "DIR", default_value = "reproduced")]
-    out: PathBuf,
-
-    /// Where the run directories are; OUT/runs if not said
-    #[arg(long, value_name = "DIR")]
-    runs: Option<PathBuf>,
-
-    /// A folder of tables and experiments of your own, in place of those in the program
-    #[arg(long, value_name = "DIR")]
-    experiments: Option<PathBuf>,
+    #[command(flatten)]
+    kept: Kept,
 
     /// Where data sets are
     #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
@@ -73,13 +60,44 @@ pub struct ReproduceArguments {
     quiet: bool,
 }
 
+/// Which experiments, and where what was measured is kept.
+#[derive(Args, Debug)]
+pub(super) struct Kept {
+    /// How much to spend on a row
+    #[arg(long, value_enum, default_value = "cpu")]
+    budget: Budget,
+
+    /// Where tables and records are
+    #[arg(long, value_name = "DIR", default_value = "reproduced")]
+    results: PathBuf,
+
+    /// Where the run directories are; RESULTS/runs if not said
+    #[arg(long, value_name = "DIR")]
+    runs: Option<PathBuf>,
+
+    /// A folder of tables and experiments of your own, in place of those in the program
+    #[arg(long, value_name = "DIR")]
+    experiments: Option<PathBuf>,
+}
+
+impl Kept {
+    pub(super) fn open(&self) -> Result<Results> {
+        let catalogue = match &self.experiments {
+            Some(folder) => Catalogue::of_folder(folder)?,
+            None => Catalogue::built_in(),
+        };
+        let runs = self.runs.clone().unwrap_or_else(|| self.results.join("runs"));
+        Ok(Results { catalogue, budget: self.budget, folder: self.results.clone(), runs })
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   sab reproduce                                   the tables
   sab reproduce copy --only 100- --dry-run        what copying at T=100 takes
   sab reproduce copy --only 100-sab --seeds 3
   sab reproduce pmnist --data-dir data --budget paper
-  sab reproduce all --out results --table-only    tables of what was measured";
+  sab reproduce all --results results --table-only    tables of what was measured";
 
 /// What goes on after an interruption.
 const AGAIN: &str = "the same `sab reproduce`";
@@ -94,19 +112,15 @@ struct Wanted {
 }
 
 pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
-    let catalogue = match &arguments.experiments {
-        Some(folder) => Catalogue::of_folder(folder)?,
-        None => Catalogue::built_in(),
-    };
     let stop = if arguments.dry_run || arguments.table_only { Stop::default() } else { Stop::on_signals()? };
-    let lab = Laboratory { arguments, catalogue, stop };
+    let lab = Laboratory { arguments, results: arguments.kept.open()?, stop };
     let names: Vec<&str> = match arguments.table.as_deref() {
         None if arguments.index => return lab.index(),
         None => return lab.list(),
-        Some("all") => lab.catalogue.names(),
+        Some("all") => lab.results.catalogue.names(),
         Some(name) => vec![name],
     };
-    let tables: Vec<Table> = names.into_iter().map(|name| lab.catalogue.table(name)).collect::<Result<_>>()?;
+    let tables: Vec<Table> = names.into_iter().map(|name| lab.results.catalogue.table(name)).collect::<Result<_>>()?;
     let mut wanted = Vec::new();
     for table in &tables {
         for run in lab.wanted(table)? {
@@ -136,7 +150,7 @@ pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
 /// The arguments and what they are about.
 struct Laboratory<'a> {
     arguments: &'a ReproduceArguments,
-    catalogue: Catalogue,
+    results: Results,
     stop: Stop,
 }
 
@@ -144,8 +158,8 @@ impl Laboratory<'_> {
     /// The tables there are.
     fn list(&self) -> Result<()> {
         let mut text = String::from("Tables (`sab reproduce TABLE` runs one):\n");
-        for name in self.catalogue.names() {
-            let table = self.catalogue.table(name)?;
+        for name in self.results.catalogue.names() {
+            let table = self.results.catalogue.table(name)?;
             let rows = table.rows().count();
             text += &format!("  {name:<14} {} ({}), {rows} rows\n", table.title, table.source);
         }
@@ -155,18 +169,12 @@ impl Laboratory<'_> {
     /// All experiments of all tables with what was measured.
     fn index(&self) -> Result<()> {
         let mut text = String::new();
-        for name in self.catalogue.names() {
-            let table = self.catalogue.table(name)?;
-            let rendered = self.render(&table)?;
-            text += &rendered.to_index(&|experiment| self.catalogue.path_of(experiment));
+        for name in self.results.catalogue.names() {
+            let table = self.results.catalogue.table(name)?;
+            let rendered = self.results.render(&table)?;
+            text += &rendered.to_index(&|experiment| self.results.catalogue.path_of(experiment));
         }
         print(&text)
-    }
-
-    fn place(&self, name: &str, seed: u64) -> (PathBuf, PathBuf) {
-        let ReproduceArguments { out, runs, .. } = self.arguments;
-        let runs = runs.clone().unwrap_or_else(|| out.join("runs"));
-        (out.join("records").join(name).join(format!("seed{seed}.json")), runs.join(name).join(format!("seed{seed}")))
     }
 
     fn rows<'t>(&self, table: &'t Table) -> impl Iterator<Item = &'t Row> {
@@ -178,13 +186,13 @@ impl Laboratory<'_> {
     fn wanted(&self, table: &Table) -> Result<Vec<Wanted>> {
         let mut all = Vec::new();
         for row in self.rows(table) {
-            let name = self.catalogue.variant(row, self.arguments.budget);
+            let name = self.results.catalogue.variant(row, self.results.budget);
             for seed in 1..=self.arguments.seeds.unwrap_or(row.seeds) {
-                let mut experiment = self.catalogue.experiment(&name, seed)?;
+                let mut experiment = self.results.catalogue.experiment(&name, seed)?;
                 if let Some(data_dir) = &self.arguments.data_dir {
                     experiment.data_dir.clone_from(data_dir);
                 }
-                let (record, run) = self.place(&name, seed);
+                let (record, run) = (self.results.record(&name, seed), self.results.run(&name, seed));
                 all.push(Wanted { name: name.clone(), experiment, record, run });
             }
         }
@@ -206,7 +214,7 @@ impl Laboratory<'_> {
     }
 
     fn record(&self, wanted: &Wanted, run: &RunDir, failure: Option<String>) -> Result<Option<Record>> {
-        let record = Record::of_run(run, &wanted.name, &self.catalogue.path_of(&wanted.name), failure)?;
+        let record = Record::of_run(run, &wanted.name, &self.results.catalogue.path_of(&wanted.name), failure)?;
         if let Some(record) = &record {
             record.save(&wanted.record)?;
         }
@@ -316,8 +324,8 @@ impl Laboratory<'_> {
 
     /// Fills a table with what is there, prints it and writes it.
     fn write(&self, table: &Table) -> Result<()> {
-        let rendered = self.render(table)?;
-        let folder = &self.arguments.out;
+        let rendered = self.results.render(table)?;
+        let folder = &self.results.folder;
         std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
         let file = |kind: &str| folder.join(format!("{}.{kind}", table.name));
         let markdown = rendered.to_markdown();
@@ -326,40 +334,6 @@ impl Laboratory<'_> {
         atomic::write(&file("tex"), rendered.to_latex().as_bytes())?;
         atomic::write_json(&file("json"), &rendered)?;
         print(&format!("{markdown}\nwritten to {}, .csv, .tex and .json\n", file("md").display()))
-    }
-
-    fn render(&self, table: &Table) -> Result<Rendered> {
-        let mut found = HashMap::new();
-        for row in table.rows() {
-            let name = self.catalogue.variant(row, self.arguments.budget);
-            let mut records = Vec::new();
-            // All seeds that are there, asked for or not.
-            for seed in 1.. {
-                let (path, _) = self.place(&name, seed);
-                match Record::load(&path)? {
-                    Some(record) => {
-                        same(&self.catalogue.experiment(&name, seed)?, &record.config, &path)?;
-                        records.push(record);
-                    }
-                    None => break,
-                }
-            }
-            found.insert(row.experiment.clone(), (name, records));
-        }
-        Ok(render(table, &|row| found.get(&row.experiment).cloned().unwrap_or_default()))
-    }
-}
-
-/// That what was found is what is asked for.
-fn same(asked: &Experiment, found: &Experiment, place: &Path) -> Result<()> {
-    let differences = found.differences(asked)?;
-    match differences.is_empty() {
-        true => Ok(()),
-        false => Err(LabError::Run(format!(
-            "{} is of another experiment ({}): move it away, or give another --out and --runs",
-            place.display(),
-            differences.join("; ")
-        ))),
     }
 }
 

@@ -12,10 +12,12 @@
 mod catalogue;
 mod record;
 mod render;
+mod results;
 mod statistics;
 mod table;
 
 pub use catalogue::Catalogue;
 pub use record::Record;
-pub use render::{Rendered, Section, render};
+pub use render::{Rendered, Section};
+pub use results::{Results, same};
 pub use table::{AttentionFigure, Budget, Column, Figure, Group, Row, Table};

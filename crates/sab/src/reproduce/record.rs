@@ -3,7 +3,7 @@
 use super::table::Column;
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
-use crate::run_dir::{RunDir, SUMMARY, TRANSFER, atomic, lines, metrics};
+use crate::run_dir::{ENVIRONMENT, RunDir, SUMMARY, TRANSFER, atomic, files, metrics};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
@@ -35,14 +35,14 @@ pub struct Record {
 impl Record {
     /// Of a run directory whose run has ended, well or with a failure; none if it goes on.
     pub fn of_run(run: &RunDir, experiment: &str, file: &str, failure: Option<String>) -> Result<Option<Self>> {
-        let summary = read(&run.file(SUMMARY))?;
+        let summary = files::read_json(&run.file(SUMMARY))?;
         if summary.is_none() && failure.is_none() {
             return Ok(None);
         }
         let mut config = run.experiment()?;
         // Where the data lay says nothing about the result.
         config.data_dir = "data".into();
-        let mut environment = read(&run.file("environment.json"))?.unwrap_or_default();
+        let mut environment = files::read_json(&run.file(ENVIRONMENT))?.unwrap_or_default();
         if let Some(environment) = environment.as_object_mut() {
             environment.remove("command");
         }
@@ -52,17 +52,16 @@ impl Record {
             environment,
             summary,
             failure,
-            transfer: read(&run.file(TRANSFER))?.map(without_path),
-            curve: thinned(lines::read(&run.file(metrics::FILE))?),
+            transfer: files::read_json(&run.file(TRANSFER))?.map(without_path),
+            curve: thinned(files::read_lines(&run.file(metrics::FILE))?),
             config,
         }))
     }
 
     /// The record in a file, if there is one.
     pub fn load(path: &Path) -> Result<Option<Self>> {
-        let Some(value) = read(path)? else { return Ok(None) };
+        let Some(mut value) = files::read_json(path)? else { return Ok(None) };
         let wrong = |why: String| LabError::Run(format!("{} is not a record of a run: {why}", path.display()));
-        let mut value = value;
         // Keys that the program has learned since have their defaults.
         let config =
             serde_json::from_value::<toml::Table>(value["config"].take()).map_err(|why| wrong(why.to_string()))?;
@@ -97,16 +96,6 @@ impl Record {
         let summary = self.summary.as_ref()?;
         Some((summary["updates"].as_f64()?, summary["wall_seconds"].as_f64()?))
     }
-}
-
-fn read(path: &Path) -> Result<Option<Value>> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(why) => return Err(LabError::file("read", path, &why)),
-    };
-    let wrong = |why: serde_json::Error| LabError::Run(format!("{} is damaged: {why}", path.display()));
-    serde_json::from_str(&text).map(Some).map_err(wrong)
 }
 
 fn without_path(mut transfer: Value) -> Value {

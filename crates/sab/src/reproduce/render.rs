@@ -10,7 +10,7 @@ use serde::Serialize;
 const NOT_RUN: &str = "not run";
 
 /// A table with all that is written in it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Rendered {
     /// The folder of the table.
     pub name: String,
@@ -52,7 +52,7 @@ pub struct Measured {
 }
 
 /// Fills a table. `records` gives the records of a row, one for each seed that was run, and the name of its experiment.
-pub fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Record>)) -> Rendered {
+pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Record>)) -> Rendered {
     let mut figures = Vec::new();
     let mut sections = Vec::new();
     for group in &table.groups {
@@ -163,9 +163,7 @@ impl Rendered {
             let dash = || "–".to_string();
             let percent = measured.figure.contains('%');
             let expect = match (measured.mean, &measured.failure) {
-                (Some(mean), _) => {
-                    Statistics { mean, spread: measured.spread, count: measured.seeds }.write(percent)
-                }
+                (Some(mean), _) => Statistics { mean, spread: measured.spread, count: measured.seeds }.write(percent),
                 (None, Some(_)) => "diverges".into(),
                 (None, None) => NOT_RUN.into(),
             };

@@ -1,6 +1,6 @@
 //! `attention.jsonl`: how attention changes in training.
 
-use super::lines;
+use super::files;
 use crate::attention::Attention;
 use crate::error::{LabError, Result};
 use crate::tasks::Split;
@@ -26,7 +26,7 @@ impl AttentionTrace {
     /// Goes on after `update`.
     pub fn resume(directory: &Path, update: u64) -> Result<Self> {
         let path = directory.join(FILE);
-        let (lines, file) = lines::resume(&path, update)?;
+        let (lines, file) = files::resume_lines(&path, update)?;
         let latest = lines.last().and_then(|line| line["update"].as_u64());
         Ok(Self { path, file, latest })
     }

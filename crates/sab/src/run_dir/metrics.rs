@@ -1,7 +1,7 @@
 //! `metrics.jsonl`, and TensorBoard's event file made from it.
 
 use super::environment::now;
-use super::lines;
+use super::files;
 use crate::error::{LabError, Result};
 use crate::tensorboard::EventWriter;
 use serde_json::{Map, Value};
@@ -42,7 +42,7 @@ impl Metrics {
     /// made anew from what stays.
     pub fn resume(directory: &Path, update: u64) -> Result<Self> {
         let path = directory.join(FILE);
-        let (lines, file) = lines::resume(&path, update)?;
+        let (lines, file) = files::resume_lines(&path, update)?;
         remove_event_files(directory)?;
         let began = lines.first().and_then(|line| line.get("time")).and_then(Value::as_f64).unwrap_or_else(now);
         let wrong = |why: std::io::Error| LabError::file("write TensorBoard events in", directory, &why);

@@ -15,7 +15,7 @@
 pub mod atomic;
 pub mod attention_trace;
 mod environment;
-pub mod lines;
+pub mod files;
 pub mod metrics;
 mod model_folder;
 
@@ -28,9 +28,10 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 const CONFIG: &str = "config.toml";
-const ENVIRONMENT: &str = "environment.json";
 const LOCK: &str = ".lock";
 
+/// The file that says what a run was made with.
+pub const ENVIRONMENT: &str = "environment.json";
 /// The result's file.
 pub const SUMMARY: &str = "summary.json";
 /// What `sab transfer` found.

@@ -1,0 +1,101 @@
+//! The report of runs: one HTML page that needs nothing but itself.
+//!
+//! ```text
+//! run directories --of_run--> [RunView] --data--> JSON --page--> HTML, CSS, JavaScript and JSON in one file
+//! ```
+//!
+//! The page fetches nothing, and its own rules (a content security policy) forbid it to. What comes from runs is in it
+//! as JSON only: it is never part of the markup, and scripts show it as text.
+
+mod data;
+mod read;
+
+use crate::error::{LabError, Result};
+use crate::reproduce::Rendered;
+use serde_json::Value;
+
+/// What the page shows of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunView {
+    /// What it is called; names need not differ.
+    pub name: String,
+    /// The row or section that it belongs to. Runs of a group share a colour. May be empty.
+    pub group: String,
+    /// `config.toml`.
+    pub config: Value,
+    /// `environment.json`, or null.
+    pub environment: Value,
+    /// `summary.json`, or null while the run goes on.
+    pub summary: Value,
+    /// The lines of `metrics.jsonl`.
+    pub curve: Vec<Value>,
+    /// The lines of `attention.jsonl`.
+    pub attention: Vec<Value>,
+}
+
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = concat!(include_str!("page/page.css"), include_str!("page/parts.css"));
+/// In the order in which they need each other.
+const SCRIPT: &str = concat!(
+    include_str!("page/words.js"),
+    include_str!("page/tables.js"),
+    include_str!("page/scale.js"),
+    include_str!("page/chart.js"),
+    include_str!("page/curves.js"),
+    include_str!("page/matrix.js"),
+    include_str!("page/arcs.js"),
+    include_str!("page/attention.js"),
+    include_str!("page/selftest.js"),
+    include_str!("page/page.js"),
+);
+
+/// The page as HTML.
+pub fn page(title: &str, table: Option<&Rendered>, runs: &[RunView]) -> Result<String> {
+    let data = serde_json::to_string(&data::of_page(title, table, runs))
+        .map_err(|why| LabError::Run(format!("cannot write the report's data: {why}")))?;
+    // A script ends at the first `</script`, also within a JSON string.
+    let data = data.replace('<', "\\u003c");
+    Ok(filled(PAGE, &|slot| match slot {
+        "title" => escaped(title),
+        "style" => STYLE.to_string(),
+        "script" => SCRIPT.to_string(),
+        "data" => data.clone(),
+        _ => String::new(),
+    }))
+}
+
+/// The template with its slots, `{{name}}`, filled. What is filled in is not looked at again: it may look like a slot.
+fn filled(template: &str, content: &dyn Fn(&str) -> String) -> String {
+    let mut page = String::new();
+    let mut rest = template;
+    while let Some((before, (slot, after))) =
+        rest.split_once("{{").and_then(|(before, after)| Some((before, after.split_once("}}")?)))
+    {
+        page += before;
+        page += &content(slot);
+        rest = after;
+    }
+    page + rest
+}
+
+/// Text as HTML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_filled_once_and_the_rest_stays() {
+        let content = |slot: &str| if slot == "a" { "{{b}}".to_string() } else { "B".to_string() };
+        assert_eq!(filled("1 {{a}} 2 {{b}} 3 {{", &content), "1 {{b}} 2 B 3 {{");
+    }
+
+    #[test]
+    fn the_script_cannot_end_itself() {
+        assert!(!SCRIPT.contains("</script") && !SCRIPT.contains("<!--"));
+        assert!(!STYLE.contains("</style"));
+    }
+}

@@ -1,0 +1,48 @@
+//! A run directory as it is read for the report, also while its run goes on.
+
+use super::RunView;
+use crate::error::{LabError, Result};
+use crate::experiment::Experiment;
+use crate::reproduce::Record;
+use crate::run_dir::{ENVIRONMENT, RunDir, SUMMARY, attention_trace, files, metrics};
+use serde_json::Value;
+use std::path::Path;
+
+impl RunView {
+    /// Reads a run directory. Only `config.toml` must be there: the rest appears while a run goes on.
+    pub fn of_run(path: &Path) -> Result<Self> {
+        let run = RunDir::open(path)?;
+        Ok(Self {
+            name: name_of(path),
+            group: String::new(),
+            config: as_json(&run.experiment()?)?,
+            environment: files::read_json(&run.file(ENVIRONMENT))?.unwrap_or_default(),
+            summary: files::read_json(&run.file(SUMMARY))?.unwrap_or_default(),
+            curve: files::read_lines(&run.file(metrics::FILE))?,
+            attention: files::read_lines(&run.file(attention_trace::FILE))?,
+        })
+    }
+
+    /// A record, with the attention of its run directory if that is there.
+    pub fn of_record(record: &Record, group: &str, run: &Path) -> Result<Self> {
+        Ok(Self {
+            name: format!("{} seed {}", record.experiment, record.config.train.seed),
+            group: group.to_string(),
+            config: as_json(&record.config)?,
+            environment: record.environment.clone(),
+            summary: record.summary.clone().unwrap_or_default(),
+            curve: record.curve.clone(),
+            attention: files::read_lines(&run.join(attention_trace::FILE))?,
+        })
+    }
+}
+
+fn as_json(experiment: &Experiment) -> Result<Value> {
+    serde_json::to_value(experiment).map_err(|why| LabError::Run(format!("cannot show a configuration: {why}")))
+}
+
+/// The folder's name, also of `.` and of a path with a slash at its end.
+fn name_of(path: &Path) -> String {
+    let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    absolute.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
