@@ -1,5 +1,6 @@
 //! How steps become pixels.
 
+use crate::drawing::{pixels, round_up};
 use std::ops::Range;
 
 /// The side of a cell grows up to this, so that small maps stay compact...
@@ -70,24 +71,6 @@ impl Axis {
             .filter_map(|step| Some((step, self.start(step)? + self.cell / 2)))
             .collect()
     }
-}
-
-/// The next of 1, 2, 5, 10, 20, ...
-fn round_up(count: usize) -> usize {
-    let mut decade = 1_usize;
-    loop {
-        for round in [decade, decade.saturating_mul(2), decade.saturating_mul(5)] {
-            if round >= count {
-                return round;
-            }
-        }
-        decade = decade.saturating_mul(10);
-    }
-}
-
-/// A count as a number of pixels.
-pub fn pixels(count: usize) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

@@ -1,14 +1,7 @@
-//! Colours: matplotlib's `inferno`, which is perceptually uniform and reads in grey too, and those of the page.
+//! Colours of reminders: matplotlib's `inferno`, which is perceptually uniform and reads in grey too.
 
-/// Red, green and blue.
-pub type Colour = [u8; 3];
+use crate::drawing::Colour;
 
-/// The page.
-pub const PAPER: Colour = [0xff, 0xff, 0xff];
-/// Text and axes.
-pub const INK: Colour = [0x22, 0x25, 0x2b];
-/// Numbers and other text of lesser weight.
-pub const FAINT_INK: Colour = [0x5b, 0x61, 0x6b];
 /// A pair of steps without a reminder.
 pub const NO_REMINDER: Colour = [0x0b, 0x07, 0x24];
 /// A pair of steps that cannot be, as nobody is reminded of the future.

@@ -1,15 +1,13 @@
 //! A picture of which past steps each step was reminded of.
 //!
 //! Time runs to the right for the remembered steps and downwards for the steps that remember, so a row reads: at this
-//! step, these were the memories. [`HeatMap`] holds the data; `scene` lays it out as rectangles and text, and `svg` and
-//! `raster` draw that one layout.
+//! step, these were the memories. [`HeatMap`] holds the data, and `scene` lays it out as rectangles and text.
 
 mod axis;
 mod colour;
-mod raster;
 mod scene;
-mod svg;
 
+use crate::drawing;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -131,7 +129,7 @@ impl HeatMap {
     /// Fails as [`validate`](Self::validate) does.
     pub fn to_svg(&self) -> Result<String, HeatMapError> {
         self.validate()?;
-        Ok(svg::render(&scene::lay_out(self)))
+        Ok(drawing::to_svg(&scene::lay_out(self)))
     }
 
     /// Draws the map as a PNG some 1100 pixels wide.
@@ -139,7 +137,7 @@ impl HeatMap {
     /// Fails as [`validate`](Self::validate) does.
     pub fn to_png(&self) -> Result<Vec<u8>, HeatMapError> {
         self.validate()?;
-        Ok(raster::render(&scene::lay_out(self))?)
+        Ok(drawing::to_png(&scene::lay_out(self), 1)?)
     }
 
     /// The strongest cell of each bin of `row_bin` by `column_bin` steps, keyed by the bin's row and column.

@@ -1,87 +1,10 @@
-//! The layout of a heat map: rectangles and text in pixels, for both renderers.
+//! The layout of a heat map.
 
 use super::HeatMap;
-use super::axis::{Axis, pixels};
-use super::colour::{self, Colour, FAINT_INK, FUTURE, INK, MARK, NO_REMINDER};
+use super::axis::Axis;
+use super::colour::{self, FUTURE, MARK, NO_REMINDER};
+use crate::drawing::{Anchor, FAINT_INK, INK, Rectangle, Scene, Size, Text, pixels};
 use std::ops::Range;
-
-/// Size of a text, and with it its font.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Size {
-    /// The title of the picture.
-    Title,
-    /// The name of an axis.
-    Label,
-    /// Numbers, marks and notes.
-    Number,
-    /// A symbol in a narrow cell.
-    Symbol,
-}
-
-impl Size {
-    /// Width and height of a character in pixels, in the bitmap fonts of the PNG. Fonts of the SVG are narrower.
-    pub const fn character(self) -> (i32, i32) {
-        match self {
-            Self::Title => (10, 20),
-            Self::Label => (9, 15),
-            Self::Number => (8, 13),
-            Self::Symbol => (6, 10),
-        }
-    }
-
-    /// The width of a text in pixels.
-    pub fn width(self, text: &str) -> i32 {
-        pixels(text.chars().count()).saturating_mul(self.character().0)
-    }
-
-    /// `text`, cut with an ellipsis where it is wider than `room`.
-    fn fit(self, text: &str, room: i32) -> String {
-        let characters = usize::try_from(room / self.character().0).unwrap_or(0);
-        if text.chars().count() <= characters {
-            return text.to_owned();
-        }
-        let kept: String = text.chars().take(characters.saturating_sub(3)).collect();
-        format!("{}...", kept.trim_end())
-    }
-}
-
-/// Which point of a text its position means; vertically it is always the middle.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
-/// A filled rectangle; the tip is shown under the pointer.
-pub struct Rectangle {
-    pub x: i32,
-    pub y: i32,
-    pub width: i32,
-    pub height: i32,
-    pub fill: Colour,
-    pub tip: Option<String>,
-}
-
-/// A line of text; upright text reads from bottom to top.
-pub struct Text {
-    pub x: i32,
-    pub y: i32,
-    pub anchor: Anchor,
-    pub size: Size,
-    pub upright: bool,
-    pub fill: Colour,
-    pub content: String,
-}
-
-/// A picture: rectangles in the order of drawing, then texts.
-pub struct Scene {
-    pub title: String,
-    pub width: i32,
-    pub height: i32,
-    pub rectangles: Vec<Rectangle>,
-    pub texts: Vec<Text>,
-}
 
 const MARGIN: i32 = 18;
 const TICK: i32 = 5;
@@ -115,8 +38,7 @@ pub fn lay_out(map: &HeatMap) -> Scene {
         title: map.title.clone(),
         width,
         height: below.max(floor).max(MARGIN + Size::Label.width(&map.y_label).min(400)) + MARGIN,
-        rectangles: Vec::new(),
-        texts: Vec::new(),
+        ..Scene::default()
     };
     let title = Size::Title.fit(&map.title, width - x.origin - MARGIN);
     scene.text(x.origin, MARGIN + 10, Anchor::Start, Size::Title, INK, title);
@@ -190,14 +112,6 @@ fn place_marks(map: &HeatMap, x: &Axis, plot_end: i32) -> Vec<Mark> {
 }
 
 impl Scene {
-    fn text(&mut self, x: i32, y: i32, anchor: Anchor, size: Size, fill: Colour, content: impl Into<String>) {
-        self.texts.push(Text { x, y, anchor, size, upright: false, fill, content: content.into() });
-    }
-
-    fn rectangle(&mut self, x: i32, y: i32, width: i32, height: i32, fill: Colour) {
-        self.rectangles.push(Rectangle { x, y, width, height, fill, tip: None });
-    }
-
     /// Draws what the cells lie on: pairs of steps without a reminder, and those that cannot be.
     fn field(&mut self, x: &Axis, y: &Axis) {
         self.rectangle(x.origin, y.origin, x.length(), y.length(), NO_REMINDER);

@@ -1,7 +1,8 @@
 //! A scene as an SVG document.
 
+use super::canvas::RIM;
 use super::colour::{Colour, PAPER};
-use super::scene::{Anchor, Rectangle, Scene, Size, Text};
+use super::scene::{Anchor, Place, Polygon, Rectangle, Scene, Size, Stroke, Text};
 use std::fmt::Write;
 
 /// Draws the scene; the document refers to nothing outside itself.
@@ -13,7 +14,7 @@ pub fn render(scene: &Scene) -> String {
 }
 
 fn write(svg: &mut String, scene: &Scene) -> std::fmt::Result {
-    let Scene { title, width, height, rectangles, texts } = scene;
+    let Scene { title, width, height, rectangles, strokes, polygons, texts } = scene;
     writeln!(
         svg,
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', Helvetica, Arial, sans-serif">"#
@@ -24,12 +25,28 @@ fn write(svg: &mut String, scene: &Scene) -> std::fmt::Result {
     writeln!(svg, r#"<g shape-rendering="crispEdges">"#)?;
     for Rectangle { x, y, width, height, fill, tip } in rectangles {
         write!(svg, r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{}""#, hex(*fill))?;
-        match tip {
-            Some(tip) => writeln!(svg, "><title>{}</title></rect>", escape(tip))?,
-            None => writeln!(svg, "/>")?,
-        }
+        close(svg, "rect", tip.as_deref())?;
     }
     writeln!(svg, "</g>")?;
+    for Stroke { points, width, dash, colour } in strokes {
+        let dash = dash.map_or(String::new(), |(dash, gap)| format!(r#" stroke-dasharray="{dash} {gap}""#));
+        writeln!(
+            svg,
+            r#"<polyline points="{}" fill="none" stroke="{}" stroke-width="{width}" stroke-linejoin="round" stroke-linecap="round"{dash}/>"#,
+            places(points),
+            hex(*colour)
+        )?;
+    }
+    for Polygon { corners, fill, tip } in polygons {
+        let (paper, rim) = (hex(PAPER), 2.0 * RIM);
+        write!(
+            svg,
+            r#"<polygon points="{}" fill="{}" stroke="{paper}" stroke-width="{rim}" paint-order="stroke""#,
+            places(corners),
+            hex(*fill)
+        )?;
+        close(svg, "polygon", tip.as_deref())?;
+    }
     for Text { x, y, anchor, size, upright, fill, content } in texts {
         if content.is_empty() {
             continue;
@@ -54,6 +71,21 @@ fn write(svg: &mut String, scene: &Scene) -> std::fmt::Result {
         )?;
     }
     writeln!(svg, "</svg>")
+}
+
+/// Ends a tag, with a tip inside if there is one.
+fn close(svg: &mut String, tag: &str, tip: Option<&str>) -> std::fmt::Result {
+    match tip {
+        Some(tip) => writeln!(svg, "><title>{}</title></{tag}>", escape(tip)),
+        None => writeln!(svg, "/>"),
+    }
+}
+
+/// Points to a tenth of a pixel, without repetitions.
+fn places(points: &[Place]) -> String {
+    let mut texts: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    texts.dedup();
+    texts.join(" ")
 }
 
 fn hex([red, green, blue]: Colour) -> String {
