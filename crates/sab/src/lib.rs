@@ -9,6 +9,7 @@
 
 pub mod attention;
 pub mod commands;
+pub mod complexity;
 pub mod data;
 pub mod display;
 mod drawing;

@@ -2,6 +2,7 @@
 
 mod attention;
 mod bench;
+mod complexity;
 mod conclusion;
 mod data;
 mod eval;
@@ -58,6 +59,9 @@ enum Command {
     Report(report::ReportArguments),
     Info(info::InfoArguments),
     Bench(bench::BenchArguments),
+    Complexity(complexity::ComplexityArguments),
+    #[command(hide = true)]
+    ComplexityPoint(complexity::PointArguments),
     #[command(subcommand)]
     Data(data::DataCommand),
     /// Print shell completions, to be put where your shell looks for them
@@ -81,6 +85,8 @@ pub fn run() -> ExitCode {
         Command::Report(arguments) => report::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Complexity(arguments) => complexity::run(&arguments),
+        Command::ComplexityPoint(arguments) => complexity::run_point(&arguments),
         Command::Data(command) => data::run(&command),
         Command::Completions { shell } => {
             // Through a buffer: clap_complete panics where a pipe is closed early.
