@@ -187,6 +187,8 @@ fn shorter(document: &Document, case: Case) -> Option<&Point> {
 fn too_much(shorter: &Point, case: Case, limits: Limits) -> Option<Outcome> {
     let length = shorter.case.length;
     let measured = match &shorter.outcome {
+        // An earlier call gave it less time.
+        Outcome::NotMeasured { limit: Limit::Seconds(then), .. } if limits.seconds > *then => return None,
         Outcome::NotMeasured { limit, .. } => {
             return Some(Outcome::not_measured(format!("{length} steps were too many already"), *limit));
         }
@@ -203,4 +205,30 @@ fn too_much(shorter: &Point, case: Case, limits: Limits) -> Option<Outcome> {
         let reason = format!("it would take {} MiB or more, and may take {} MiB", bytes >> 20, most >> 20);
         Outcome::not_measured(reason, Limit::Bytes(most))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_refused_only_if_it_must_take_too_much() {
+        let case = |length: usize| Case { model: Subject::Sab, loss: LossOn::All, length };
+        let (forward_ms, backward_ms, peak_bytes) = (4e3, 6e3, Some(1 << 20));
+        let measured = Measurement { forward_ms, backward_ms, peak_bytes, reached: 1, rounds: 1 };
+        let shorter = Point { case: case(100), outcome: Outcome::Measured(measured) };
+        let limit = |seconds: f64, bytes: Option<u64>| match too_much(&shorter, case(200), Limits { seconds, bytes }) {
+            Some(Outcome::NotMeasured { limit, .. }) => Some(limit),
+            _ => None,
+        };
+        // Three steps of 10 s, at twice the length.
+        assert_eq!(limit(59.0, None), Some(Limit::Seconds(59.0)));
+        assert_eq!(limit(61.0, None), None);
+        assert_eq!(limit(61.0, Some(2 << 20)), None);
+        assert_eq!(limit(61.0, Some((2 << 20) - 1)), Some(Limit::Bytes((2 << 20) - 1)));
+        let stopped = Point { case: case(100), outcome: Outcome::not_measured(String::new(), Limit::Seconds(5.0)) };
+        let after = |seconds: f64| too_much(&stopped, case(101), Limits { seconds, bytes: None });
+        let refused = Outcome::not_measured("100 steps were too many already".into(), Limit::Seconds(5.0));
+        assert_eq!((after(5.0), after(5.5)), (Some(refused), None));
+    }
 }
