@@ -64,7 +64,9 @@ fn reproduce<'a>(more: &[&'a str]) -> Vec<&'a str> {
 fn every_row_of_the_paper_is_an_experiment_and_every_experiment_is_a_row() {
     let catalogue = Catalogue::built_in();
     let names = catalogue.names();
-    for table in ["copy", "transfer", "adding", "ablation", "ptb", "text8"] {
+    for table in
+        ["copy", "transfer", "adding", "ablation", "attention", "clipping", "ptb", "text8", "pmnist", "cifar10"]
+    {
         assert!(names.contains(&table), "{table} is missing");
     }
     let mut used = BTreeSet::new();
@@ -242,6 +244,29 @@ fn records_say_what_was_run_and_nothing_of_where() {
     assert_eq!((kinds("validation"), kinds("train")), (3, 30));
     assert_eq!(record["config"]["train"]["updates"], 60);
     assert!(record["environment"]["cores"].as_u64().is_some());
+}
+
+#[test]
+fn pictures_show_how_rows_learn_and_how_attention_forms() {
+    let place = small();
+    let attention = "[attention]\nexperiment = \"small/sab\"\nupdates = [0, 60]\nlast = 10\n\n[[groups]]";
+    place.write("mine/small/table.toml", TABLE.replacen("[[groups]]", attention, 1));
+    place.write("mine/small/sab.toml", experiment("k_top = 2", "updates = 60\nattention_every = 30"));
+    place.ok(&reproduce(&[]));
+    let picture = |name: &str| std::fs::read_to_string(place.path(name)).expect("a picture");
+    let curves = picture("out/small.svg");
+    for text in ["SAB | 2", "LSTM", "validation accuracy, %", "T = 3"] {
+        assert!(curves.contains(text), "{text} is not in the picture");
+    }
+    let attention = picture("out/small-attention.svg");
+    assert!(attention.contains("(a) after 0 updates") && attention.contains("(b) after 60 updates"), "{attention}");
+    for name in ["out/small.png", "out/small-attention.png"] {
+        assert!(std::fs::read(place.path(name)).expect("a picture").starts_with(b"\x89PNG"));
+    }
+    let table = std::fs::read_to_string(place.path("mine/small/table.toml")).expect("it is there");
+    place.write("mine/small/table.toml", table.replace("[0, 60]", "[7]"));
+    let message = place.fails(2, &reproduce(&["--table-only"]));
+    assert!(message.contains("update 7 is asked for") && message.contains("0, 30, 60"), "{message}");
 }
 
 #[test]

@@ -5,7 +5,9 @@ use super::{print, train, transfer};
 use crate::display::{Style, duration};
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
-use crate::reproduce::{Budget, Catalogue, Record, Results, Row, Table, same};
+use crate::heat_map::HeatMapError;
+use crate::line_chart::LineChartError;
+use crate::reproduce::{Budget, Catalogue, Group, Record, Results, Row, Table, pictures, same};
 use crate::run_dir::{RunDir, atomic};
 use crate::tasks::{Split, Task};
 use crate::train::{Session, Stop, budget};
@@ -135,7 +137,8 @@ pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
     }
     match (arguments.dry_run, arguments.table_only) {
         (true, _) => return lab.plan(&wanted),
-        (_, true) => {}
+        // A run directory whose run has ended gets its record.
+        (_, true) => wanted.iter().try_for_each(|wanted| lab.done(wanted).map(|_| ()))?,
         _ => lab.run_all(&wanted)?,
     }
     for table in &tables {
@@ -333,7 +336,36 @@ impl Laboratory<'_> {
         atomic::write(&file("csv"), rendered.to_csv().as_bytes())?;
         atomic::write(&file("tex"), rendered.to_latex().as_bytes())?;
         atomic::write_json(&file("json"), &rendered)?;
+        self.draw(table)?;
         print(&format!("{markdown}\nwritten to {}, .csv, .tex and .json\n", file("md").display()))
+    }
+}
+
+impl Laboratory<'_> {
+    /// Draws how the rows learn and, where the table asks for it, how attention forms.
+    fn draw(&self, table: &Table) -> Result<()> {
+        let file = |what: &str| self.results.folder.join(format!("{}{what}", table.name));
+        let mut records = HashMap::new();
+        for row in table.rows() {
+            records.insert(&row.experiment, self.results.of_row(row)?.1);
+        }
+        // The first seed stands for its row.
+        let of_group = |group: &Group| {
+            let first = |row: &Row| Some((row.label.clone(), records.get(&row.experiment)?.first()?.clone()));
+            group.rows.iter().filter_map(first).collect()
+        };
+        if let Some(figure) = pictures::learning_curves(table, &of_group) {
+            let wrong = |why: LineChartError| LabError::Run(format!("cannot draw learning curves: {why}"));
+            atomic::write(&file(".svg"), figure.to_svg().map_err(wrong)?.as_bytes())?;
+            atomic::write(&file(".png"), &figure.to_png().map_err(wrong)?)?;
+        }
+        let Some(asked) = &table.attention else { return Ok(()) };
+        if let Some(maps) = pictures::attention(asked, &self.results.run(&asked.experiment, 1))? {
+            let wrong = |why: HeatMapError| LabError::Run(format!("cannot draw the attention: {why}"));
+            atomic::write(&file("-attention.svg"), maps.to_svg().map_err(wrong)?.as_bytes())?;
+            atomic::write(&file("-attention.png"), &maps.to_png().map_err(wrong)?)?;
+        }
+        Ok(())
     }
 }
 

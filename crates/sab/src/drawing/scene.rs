@@ -104,6 +104,18 @@ pub struct Scene {
 }
 
 impl Scene {
+    /// Puts another scene below, as it is.
+    pub fn put_below(&mut self, other: Scene) {
+        let down = self.height;
+        let lower = |places: Vec<Place>| places.into_iter().map(|(x, y)| (x, y + f64::from(down))).collect();
+        self.width = self.width.max(other.width);
+        self.height += other.height;
+        self.rectangles.extend(other.rectangles.into_iter().map(|part| Rectangle { y: part.y + down, ..part }));
+        self.texts.extend(other.texts.into_iter().map(|part| Text { y: part.y + down, ..part }));
+        self.strokes.extend(other.strokes.into_iter().map(|part| Stroke { points: lower(part.points), ..part }));
+        self.polygons.extend(other.polygons.into_iter().map(|part| Polygon { corners: lower(part.corners), ..part }));
+    }
+
     pub fn text(&mut self, x: i32, y: i32, anchor: Anchor, size: Size, fill: Colour, content: impl Into<String>) {
         self.texts.push(Text { x, y, anchor, size, upright: false, fill, content: content.into() });
     }

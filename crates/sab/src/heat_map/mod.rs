@@ -48,6 +48,33 @@ pub struct HeatMap {
     pub marks: Vec<(usize, String)>,
 }
 
+/// Heat maps one below the other, such as the same sequence at different points of training.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeatMaps(pub Vec<HeatMap>);
+
+impl HeatMaps {
+    /// Draws all maps as one SVG document. Fails as [`HeatMap::validate`] does.
+    pub fn to_svg(&self) -> Result<String, HeatMapError> {
+        Ok(drawing::to_svg(&self.scene()?))
+    }
+
+    /// Draws all maps as one PNG. Fails as [`HeatMap::validate`] does.
+    pub fn to_png(&self) -> Result<Vec<u8>, HeatMapError> {
+        Ok(drawing::to_png(&self.scene()?, 1)?)
+    }
+
+    fn scene(&self) -> Result<drawing::Scene, HeatMapError> {
+        let mut maps = self.0.iter();
+        let lay_out = |map: &HeatMap| map.validate().map(|()| scene::lay_out(map));
+        let Some(first) = maps.next() else { return Err(HeatMapError::Empty { axis: "rows", range: 0..0 }) };
+        let mut all = lay_out(first)?;
+        for map in maps {
+            all.put_below(lay_out(map)?);
+        }
+        Ok(all)
+    }
+}
+
 /// Why a heat map cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

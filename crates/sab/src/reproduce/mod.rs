@@ -10,6 +10,7 @@
 //! the table asks for.
 
 mod catalogue;
+pub mod pictures;
 mod record;
 mod render;
 mod results;

@@ -96,6 +96,8 @@ pub struct AttentionFigure {
     pub experiment: String,
     /// The updates at which it is shown.
     pub updates: Vec<u64>,
+    /// How many of the last steps are shown.
+    pub last: usize,
 }
 
 /// A column of figures.

@@ -1,0 +1,71 @@
+//! Pictures of a table: how its rows learn, and how attention forms.
+
+use super::record::Record;
+use super::table::{AttentionFigure, Group, Table};
+use crate::attention::Attention;
+use crate::error::{LabError, Result};
+use crate::heat_map::HeatMaps;
+use crate::line_chart::{Figure, LineChart, Scale, Series};
+use crate::run_dir::{attention_trace, files};
+use serde_json::Value;
+use std::path::Path;
+
+/// How the rows of a table learn: a chart for each group, the first figure of the validations against updates. Nothing if
+/// there are no records.
+pub fn learning_curves(table: &Table, records: &dyn Fn(&Group) -> Vec<(String, Record)>) -> Option<Figure> {
+    let charts: Vec<LineChart> = table.groups.iter().filter_map(|group| chart(table, group, &records(group))).collect();
+    (!charts.is_empty()).then(|| Figure { title: table.title.clone(), columns: charts.len().min(2), charts })
+}
+
+fn chart(table: &Table, group: &Group, records: &[(String, Record)]) -> Option<LineChart> {
+    let columns = table.columns(group);
+    let figure = columns.first()?.figure;
+    let series: Vec<Series> = records
+        .iter()
+        .map(|(name, record)| Series {
+            name: name.clone(),
+            points: validations(record, &figure.name, figure.factor),
+            dashed: false,
+        })
+        .filter(|series| !series.points.is_empty())
+        .collect();
+    let percent = figure.factor == 100.0;
+    (!series.is_empty()).then(|| LineChart {
+        title: group.heading.clone(),
+        x_label: "updates".into(),
+        y_label: format!("validation {}", figure.heading),
+        x_scale: Scale::Linear,
+        // Errors fall by orders of magnitude.
+        y_scale: if percent { Scale::Linear } else { Scale::Log },
+        series,
+    })
+}
+
+fn validations(record: &Record, figure: &str, factor: f64) -> Vec<(f64, f64)> {
+    let point = |line: &Value| Some((line["update"].as_f64()?, factor * line[figure].as_f64()?));
+    record.curve.iter().filter(|line| line["kind"] == "validation").filter_map(point).collect()
+}
+
+/// Attention at some points of training, one picture below the other. Nothing if the run has left no record of it.
+pub fn attention(figure: &AttentionFigure, run: &Path) -> Result<Option<HeatMaps>> {
+    let lines = files::read_lines(&run.join(attention_trace::FILE))?;
+    if lines.is_empty() {
+        return Ok(None);
+    }
+    let mut maps = Vec::new();
+    for (place, update) in ('a'..).zip(&figure.updates) {
+        let Some(line) = lines.iter().find(|line| line["update"].as_u64() == Some(*update)) else {
+            let known: Vec<String> =
+                lines.iter().filter_map(|line| Some(line["update"].as_u64()?.to_string())).collect();
+            return Err(LabError::Config(format!(
+                "the attention of update {update} is asked for, but {} has it for {}",
+                run.display(),
+                known.join(", ")
+            )));
+        };
+        let attention: Attention = serde_json::from_value(line.clone())
+            .map_err(|why| LabError::Run(format!("{} has a damaged attention.jsonl: {why}", run.display())))?;
+        maps.push(attention.heat_map(format!("({place}) after {update} updates")).last_rows(figure.last.max(1)));
+    }
+    Ok(Some(HeatMaps(maps)))
+}
