@@ -225,6 +225,9 @@ fn models_are_judged_at_other_lengths_once() {
     let figures = &place.json("out/small.json")["figures"];
     assert_eq!(figures[2]["figure"], "accuracy, % at T=6");
     assert!((figures[2]["mean"].as_f64().expect("a number") - 100.0 * accuracy).abs() < 1e-9);
+    let shown = String::from_utf8(first.stdout).expect("UTF-8");
+    assert!(shown.contains("| figure | SAB \\| 2: paper | ours | LSTM: paper | ours |"), "{shown}");
+    assert!(shown.contains(&format!("| accuracy, % at T=6 | – | {:.2} | – |", 100.0 * accuracy)), "{shown}");
     let again = place.sab(&reproduce(&[]));
     assert!(again.status.success() && !stderr(&again).contains("T       6"), "{}", stderr(&again));
 }
@@ -258,9 +261,9 @@ fn pictures_show_how_rows_learn_and_how_attention_forms() {
     for text in ["SAB | 2", "LSTM", "validation accuracy, %", "T = 3"] {
         assert!(curves.contains(text), "{text} is not in the picture");
     }
-    let attention = picture("out/small-attention.svg");
+    let attention = picture("out/small-focus.svg");
     assert!(attention.contains("(a) after 0 updates") && attention.contains("(b) after 60 updates"), "{attention}");
-    for name in ["out/small.png", "out/small-attention.png"] {
+    for name in ["out/small.png", "out/small-focus.png"] {
         assert!(std::fs::read(place.path(name)).expect("a picture").starts_with(b"\x89PNG"));
     }
     let table = std::fs::read_to_string(place.path("mine/small/table.toml")).expect("it is there");

@@ -7,10 +7,9 @@ use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
 use crate::heat_map::HeatMapError;
 use crate::line_chart::LineChartError;
-use crate::reproduce::{Budget, Catalogue, Group, Record, Results, Row, Table, pictures, same};
+use crate::reproduce::{Budget, Catalogue, Group, Pace, Record, Results, Row, Table, pictures, same};
 use crate::run_dir::{RunDir, atomic};
-use crate::tasks::{Split, Task};
-use crate::train::{Session, Stop, budget};
+use crate::train::{Session, Stop};
 use clap::Args;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -250,7 +249,7 @@ impl Laboratory<'_> {
         // All data is looked for before hours are spent.
         let mut tasks = HashMap::new();
         for wanted in wanted {
-            let work = pace.work(&wanted.experiment, &mut tasks)?;
+            let work = Pace::work(&wanted.experiment, &mut tasks)?;
             match self.done(wanted)? {
                 Some(record) => pace.add(work, &record),
                 None => missing.push((wanted, work)),
@@ -339,9 +338,7 @@ impl Laboratory<'_> {
         self.draw(table)?;
         print(&format!("{markdown}\nwritten to {}, .csv, .tex and .json\n", file("md").display()))
     }
-}
 
-impl Laboratory<'_> {
     /// Draws how the rows learn and, where the table asks for it, how attention forms.
     fn draw(&self, table: &Table) -> Result<()> {
         let file = |what: &str| self.results.folder.join(format!("{}{what}", table.name));
@@ -362,42 +359,9 @@ impl Laboratory<'_> {
         let Some(asked) = &table.attention else { return Ok(()) };
         if let Some(maps) = pictures::attention(asked, &self.results.run(&asked.experiment, 1))? {
             let wrong = |why: HeatMapError| LabError::Run(format!("cannot draw the attention: {why}"));
-            atomic::write(&file("-attention.svg"), maps.to_svg().map_err(wrong)?.as_bytes())?;
-            atomic::write(&file("-attention.png"), &maps.to_png().map_err(wrong)?)?;
+            atomic::write(&file("-focus.svg"), maps.to_svg().map_err(wrong)?.as_bytes())?;
+            atomic::write(&file("-focus.png"), &maps.to_png().map_err(wrong)?)?;
         }
         Ok(())
-    }
-}
-
-/// How fast this machine is, from what it has done.
-#[derive(Default)]
-struct Pace {
-    work: f64,
-    seconds: f64,
-}
-
-impl Pace {
-    /// About how much there is to do, in multiplications.
-    fn work(&self, experiment: &Experiment, tasks: &mut HashMap<String, Box<dyn Task>>) -> Result<f64> {
-        let key = format!("{:?}", experiment.task);
-        if !tasks.contains_key(&key) {
-            tasks.insert(key.clone(), crate::tasks::open(&experiment.task, &experiment.data_dir)?);
-        }
-        let Some(task) = tasks.get(&key) else { return Ok(0.0) };
-        let updates = budget(experiment, &**task)? as f64;
-        let steps = task.longest(Split::Validation) as f64;
-        Ok(updates * experiment.train.batch as f64 * experiment.model.work(steps))
-    }
-
-    fn add(&mut self, work: f64, record: &Record) {
-        if let Some((_, seconds)) = record.effort() {
-            self.work += work;
-            self.seconds += seconds;
-        }
-    }
-
-    /// Seconds that some work takes, if anything is known.
-    fn seconds(&self, work: f64) -> Option<f64> {
-        (self.work > 0.0).then(|| work * self.seconds / self.work)
     }
 }

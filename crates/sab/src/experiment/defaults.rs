@@ -126,7 +126,7 @@ fn train(task: &TaskSettings) -> TrainSettings {
             ..usual
         },
         TaskSettings::Pmnist { .. } | TaskSettings::Cifar10 { .. } => {
-            TrainSettings { updates: 10_000, learning_rate: 2e-3, validation_batches: Limit::of(20), ..usual }
+            TrainSettings { updates: 10_000, learning_rate: 5e-3, validation_batches: Limit::of(20), ..usual }
         }
         TaskSettings::Csv(_) => {
             TrainSettings { updates: 2_000, batch: 32, validate_every: 100, patience: Limit::of(10), ..usual }

@@ -10,6 +10,7 @@
 //! the table asks for.
 
 mod catalogue;
+mod pace;
 pub mod pictures;
 mod record;
 mod render;
@@ -18,6 +19,7 @@ mod statistics;
 mod table;
 
 pub use catalogue::Catalogue;
+pub use pace::Pace;
 pub use record::Record;
 pub use render::{Rendered, Section};
 pub use results::{Results, same};

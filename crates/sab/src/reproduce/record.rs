@@ -9,7 +9,10 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Lines of training that are kept; validations are kept all.
-const TRAINING_LINES: usize = 60;
+const TRAINING_LINES: usize = 40;
+
+/// What is kept of them.
+const TRAINING_KEYS: [&str; 6] = ["kind", "update", "seconds", "loss", "gradient_norm", "learning_rate"];
 
 /// A run in brief: what it was, on which machine, how it learned, what it reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,16 +108,18 @@ fn without_path(mut transfer: Value) -> Value {
     transfer
 }
 
-/// All validations and every so many lines of training.
-fn thinned(lines: Vec<Value>) -> Vec<Value> {
+/// All validations, and every so many lines of training in brief.
+fn thinned(mut lines: Vec<Value>) -> Vec<Value> {
     let is_training = |line: &Value| line["kind"] == "train";
     let every = lines.iter().filter(|line| is_training(line)).count().div_ceil(TRAINING_LINES).max(1);
     let mut seen = 0;
-    let kept = |line: &Value| {
-        seen += usize::from(is_training(line));
-        !is_training(line) || seen % every == 0
-    };
-    let mut lines: Vec<Value> = lines;
-    lines.retain(kept);
+    lines.retain_mut(|line| {
+        let training = is_training(line);
+        seen += usize::from(training);
+        if let Some(line) = line.as_object_mut() {
+            line.retain(|key, _| key != "time" && (!training || TRAINING_KEYS.contains(&key.as_str())));
+        }
+        !training || seen % every == 0
+    });
     lines
 }

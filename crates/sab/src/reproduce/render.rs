@@ -57,16 +57,21 @@ pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Recor
     let mut sections = Vec::new();
     for group in &table.groups {
         let columns = table.columns(group);
-        let mut rows = Vec::new();
+        let (mut rows, mut by_model) = (Vec::new(), Vec::new());
         for row in &group.rows {
             let (experiment, found) = records(row);
             let measured: Vec<Measured> = (columns.iter().enumerate())
                 .map(|(place, column)| measure(&group.heading, row, &experiment, place, column, &found))
                 .collect();
             rows.push(cells(row, &columns, &measured, &found));
-            figures.extend(measured);
+            figures.extend(measured.iter().cloned());
+            by_model.push((row, measured));
         }
-        sections.push(Section { heading: group.heading.clone(), columns: headings(&columns), rows });
+        let heading = group.heading.clone();
+        sections.push(match table.lengths.is_empty() {
+            true => Section { heading, columns: headings(&columns), rows },
+            false => by_length(heading, &columns, &by_model),
+        });
     }
     let (name, title) = (table.name.clone(), format!("{} ({})", table.title, table.source));
     Rendered { name, title, about: table.about.trim().to_string(), sections, figures }
@@ -94,6 +99,41 @@ fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Colu
     }
 }
 
+/// Many lengths and few models: a row for each length is easier to read.
+fn by_length(heading: String, columns: &[Column], models: &[(&Row, Vec<Measured>)]) -> Section {
+    let of_model = |(row, _): &(&Row, Vec<Measured>)| [format!("{}: paper", row.label), "ours".into()];
+    let of_column = |(place, column): (usize, &Column)| {
+        let cells = models.iter().flat_map(|(_, measured)| of_figure(column, &measured[place]));
+        std::iter::once(column.heading()).chain(cells).collect()
+    };
+    Section {
+        heading,
+        columns: std::iter::once("figure".to_string()).chain(models.iter().flat_map(of_model)).collect(),
+        rows: columns.iter().enumerate().map(of_column).collect(),
+    }
+}
+
+fn dash() -> String {
+    "–".into()
+}
+
+/// The paper's figure and ours.
+fn of_figure(column: &Column, measured: &Measured) -> [String; 2] {
+    let paper = if measured.paper.is_empty() { dash() } else { measured.paper.clone() };
+    [paper, measured.ours(column.figure.factor == 100.0, "diverged")]
+}
+
+impl Measured {
+    /// As it is written, or why there is nothing.
+    fn ours(&self, percent: bool, failed: &str) -> String {
+        match (self.mean, &self.failure) {
+            (Some(mean), _) => Statistics { mean, spread: self.spread, count: self.seeds }.write(percent),
+            (None, Some(_)) => failed.into(),
+            (None, None) => NOT_RUN.into(),
+        }
+    }
+}
+
 fn headings(columns: &[Column]) -> Vec<String> {
     let of_column = |column: &Column| [format!("{}: paper", column.heading()), "ours".to_string()];
     let rest = ["seeds", "updates", "time"].map(String::from);
@@ -101,18 +141,6 @@ fn headings(columns: &[Column]) -> Vec<String> {
 }
 
 fn cells(row: &Row, columns: &[Column], measured: &[Measured], records: &[Record]) -> Vec<String> {
-    let dash = || "–".to_string();
-    let of_figure = |(column, measured): (&Column, &Measured)| {
-        let paper = if measured.paper.is_empty() { dash() } else { measured.paper.clone() };
-        let ours = match (measured.mean, &measured.failure) {
-            (Some(mean), _) => {
-                Statistics { mean, spread: measured.spread, count: measured.seeds }.write(column.figure.factor == 100.0)
-            }
-            (None, Some(_)) => "diverged".into(),
-            (None, None) => NOT_RUN.into(),
-        };
-        [paper, ours]
-    };
     let (updates, seconds) = measured.first().map_or((None, None), |first| (first.updates, first.seconds));
     let threads: Vec<u64> = records.iter().filter_map(|record| record.summary.as_ref()?["threads"].as_u64()).collect();
     let same = threads.windows(2).all(|pair| pair[0] == pair[1]);
@@ -125,7 +153,7 @@ fn cells(row: &Row, columns: &[Column], measured: &[Measured], records: &[Record
         updates.map_or_else(dash, |updates| format!("{updates:.0}")),
         seconds.map_or_else(dash, |seconds| format!("{}{threads}", duration(seconds))),
     ];
-    let figures = columns.iter().zip(measured).flat_map(of_figure);
+    let figures = columns.iter().zip(measured).flat_map(|(column, measured)| of_figure(column, measured));
     std::iter::once(row.label.clone()).chain(figures).chain(rest).collect()
 }
 
@@ -160,13 +188,7 @@ impl Rendered {
             if std::mem::replace(&mut last, row.clone()) == row {
                 continue;
             }
-            let dash = || "–".to_string();
-            let percent = measured.figure.contains('%');
-            let expect = match (measured.mean, &measured.failure) {
-                (Some(mean), _) => Statistics { mean, spread: measured.spread, count: measured.seeds }.write(percent),
-                (None, Some(_)) => "diverges".into(),
-                (None, None) => NOT_RUN.into(),
-            };
+            let expect = measured.ours(measured.figure.contains('%'), "diverges");
             text += &format!(
                 "| `sab train {}` | {} | {} | {expect} | {} | {} |\n",
                 path_of(&measured.experiment),

@@ -53,7 +53,7 @@ const COLUMNS = [
   { name: "Seed", kind: "number", text: (_, fact) => (isNumber(fact.seed) ? String(fact.seed) : NONE) },
   { name: "Updates", kind: "number", text: (_, fact) => (fact.finished || !isNumber(fact.planned) ? count(fact.updates) : `${count(fact.updates)} of ${count(fact.planned)}`) },
   { name: "Time", kind: "number", text: (_, fact) => duration(fact.seconds) },
-  { name: "Threads", common: true, kind: "number", text: (_, fact) => count(fact.threads), said: (text) => `${text} threads` },
+  { name: "Threads", common: true, kind: "number", text: (_, fact) => count(fact.threads), said: (text) => (text === "1" ? "1 thread" : `${text} threads`) },
 ];
 
 /** The runs, one a row. */

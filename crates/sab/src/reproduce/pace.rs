@@ -1,0 +1,42 @@
+//! [`Pace`]: how long it will take.
+
+use super::record::Record;
+use crate::error::Result;
+use crate::experiment::Experiment;
+use crate::tasks::{Split, Task};
+use crate::train::budget;
+use std::collections::HashMap;
+
+/// How fast this machine is, from what it has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    work: f64,
+    seconds: f64,
+}
+
+impl Pace {
+    /// About how much there is to do, in multiplications.
+    pub fn work(experiment: &Experiment, tasks: &mut HashMap<String, Box<dyn Task>>) -> Result<f64> {
+        let key = format!("{:?}", experiment.task);
+        if !tasks.contains_key(&key) {
+            tasks.insert(key.clone(), crate::tasks::open(&experiment.task, &experiment.data_dir)?);
+        }
+        let Some(task) = tasks.get(&key) else { return Ok(0.0) };
+        let updates = budget(experiment, &**task)? as f64;
+        let steps = task.longest(Split::Validation) as f64;
+        Ok(updates * experiment.train.batch as f64 * experiment.model.work(steps))
+    }
+
+    /// Learns from a run that has ended.
+    pub fn add(&mut self, work: f64, record: &Record) {
+        if let Some((_, seconds)) = record.effort() {
+            self.work += work;
+            self.seconds += seconds;
+        }
+    }
+
+    /// Seconds that some work takes, if anything is known.
+    pub fn seconds(&self, work: f64) -> Option<f64> {
+        (self.work > 0.0).then(|| work * self.seconds / self.work)
+    }
+}
