@@ -294,7 +294,12 @@ impl Laboratory<'_> {
             return Ok(());
         }
         for wanted in self.wanted(table)? {
-            let Some(record) = Record::load(&wanted.record)? else { continue };
+            // An interrupted call has left some lengths in the run directory.
+            let record = match wanted.run.exists() {
+                true => self.record(&wanted, &RunDir::open(&wanted.run)?, None)?,
+                false => Record::load(&wanted.record)?,
+            };
+            let Some(record) = record else { continue };
             let known = |length: &usize| record.figures_at(Some(*length)).is_some();
             let missing: Vec<usize> = table.lengths.iter().copied().filter(|length| !known(length)).collect();
             if missing.is_empty() || record.summary.is_none() {

@@ -38,7 +38,7 @@ fn parse_length(text: &str) -> std::result::Result<usize, String> {
 
 /// Attention takes the square of the length: about as many steps at each length, but some sequences at the longest.
 fn usual_sequences(length: usize) -> usize {
-    (500_000 / length.max(1)).clamp(10, 500)
+    (200_000 / length.max(1)).clamp(10, 500)
 }
 
 pub(super) fn run(arguments: &TransferArguments) -> Result<()> {
