@@ -22,6 +22,7 @@ pub mod report;
 pub mod reproduce;
 pub mod rng;
 pub mod run_dir;
+pub mod runs;
 pub mod tasks;
 pub mod tensorboard;
 pub mod train;

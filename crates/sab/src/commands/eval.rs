@@ -2,12 +2,10 @@
 
 use super::{as_json, print, print_json, readable};
 use crate::error::Result;
-use crate::experiment::Experiment;
-use crate::models::Model;
-use crate::run_dir::{RunDir, cores, load_model};
-use crate::tasks::{Split, Task};
+use crate::run_dir::cores;
+use crate::runs::Trained;
+use crate::tasks::Split;
 use crate::train::evaluate;
-use burn::tensor::Device;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::path::PathBuf;
@@ -55,35 +53,8 @@ enum Which {
     Validation,
 }
 
-/// A run with its model and its task, for what is done after training.
-pub(super) struct Trained {
-    pub(super) run: RunDir,
-    pub(super) experiment: Experiment,
-    pub(super) model: Model,
-    /// The update that the model is of, if it was saved here.
-    pub(super) update: Option<u64>,
-    pub(super) device: Device,
-}
-
-impl Trained {
-    pub(super) fn open(path: &std::path::Path, data_dir: Option<&PathBuf>) -> Result<Self> {
-        let run = RunDir::open(path)?;
-        let mut experiment = run.experiment()?;
-        if let Some(data_dir) = data_dir {
-            experiment.data_dir.clone_from(data_dir);
-        }
-        let device = Device::flex();
-        let (_, model, update) = load_model(path, &device)?;
-        Ok(Self { run, experiment, model, update, device })
-    }
-
-    pub(super) fn task(&self) -> Result<Box<dyn Task>> {
-        crate::tasks::open(&self.experiment.task, &self.experiment.data_dir)
-    }
-}
-
 pub(super) fn run(arguments: &EvalArguments) -> Result<()> {
-    let trained = Trained::open(&arguments.run, arguments.how.data_dir.as_ref())?;
+    let trained = Trained::open(&arguments.run, arguments.how.data_dir.as_deref())?;
     let task = trained.task()?;
     let settings = &trained.experiment.train;
     let (split, name, most) = match arguments.split {

@@ -14,6 +14,7 @@ mod train;
 mod transfer;
 
 use crate::error::{LabError, Result};
+use crate::tasks::as_json;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -127,9 +128,4 @@ fn readable(figures: &[(&'static str, f64)]) -> String {
         .map(|(name, value)| format!("{name} {}", crate::display::figure(name, *value)))
         .collect::<Vec<_>>()
         .join("  ")
-}
-
-/// Figures as a JSON object, in their order.
-fn as_json(figures: &[(&'static str, f64)]) -> serde_json::Map<String, serde_json::Value> {
-    figures.iter().map(|(name, value)| ((*name).to_string(), (*value).into())).collect()
 }

@@ -1,7 +1,7 @@
 //! `sab reproduce`
 
 use super::eval::How;
-use super::{print, train, transfer};
+use super::{print, transfer};
 use crate::display::{Style, duration};
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
@@ -9,6 +9,7 @@ use crate::heat_map::HeatMapError;
 use crate::line_chart::LineChartError;
 use crate::reproduce::{Budget, Catalogue, Group, Pace, Record, Results, Row, Table, pictures, same};
 use crate::run_dir::{RunDir, atomic};
+use crate::runs;
 use crate::train::{Session, Stop};
 use clap::Args;
 use std::collections::HashMap;
@@ -273,8 +274,8 @@ impl Laboratory<'_> {
         let session = Session { threads: self.arguments.threads.map(usize::from), max_seconds: None };
         let style = if self.arguments.quiet { Style::Quiet } else { Style::Auto };
         let finished = match wanted.run.exists() {
-            true => train::resume(&wanted.run, self.arguments.data_dir.as_deref(), session, style, self.stop.clone()),
-            false => train::begin(&wanted.run, &wanted.experiment, session, style, self.stop.clone()),
+            true => runs::resume(&wanted.run, self.arguments.data_dir.as_deref(), session, style, self.stop.clone()),
+            false => runs::begin(&wanted.run, &wanted.experiment, session, style, self.stop.clone()),
         };
         let record = match finished {
             Ok(finished) => self.record(wanted, &finished.run, None)?,

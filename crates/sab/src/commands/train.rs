@@ -1,14 +1,13 @@
 //! `sab train`
 
-use super::conclusion::{Outcome, conclude, report};
+use super::conclusion::report;
 use super::{print, print_json};
-use crate::display::{NoteKind, Style, display};
+use crate::display::Style;
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TASK_NAMES, nearest, parse_value};
-use crate::run_dir::{Environment, ModelConfig, RunDir, available_memory, cores};
-use crate::tasks::{Split, Task};
-use crate::train::checkpoint::Standing;
-use crate::train::{Ending, Session, Stop, Trainer};
+use crate::run_dir::RunDir;
+use crate::runs;
+use crate::train::{Session, Stop};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use toml::Value;
@@ -212,7 +211,7 @@ pub(super) fn run(arguments: TrainArguments) -> Result<()> {
     let session = Session { threads: arguments.threads.map(usize::from), max_seconds: arguments.max_time };
     let finished = match (&arguments.resume, &arguments.target) {
         (Some(path), _) => {
-            resume(path, arguments.data_dir.as_deref(), session, arguments.style(), Stop::on_signals()?)?
+            runs::resume(path, arguments.data_dir.as_deref(), session, arguments.style(), Stop::on_signals()?)?
         }
         (None, Some(target)) => {
             let experiment = arguments.experiment(target)?;
@@ -220,134 +219,13 @@ pub(super) fn run(arguments: TrainArguments) -> Result<()> {
                 return print(&experiment.to_toml()?);
             }
             let path = arguments.run.clone().unwrap_or_else(|| RunDir::free_name(&experiment));
-            begin(&path, &experiment, session, arguments.style(), Stop::on_signals()?)?
+            runs::begin(&path, &experiment, session, arguments.style(), Stop::on_signals()?)?
         }
         (None, None) => return Err(LabError::Config("say what to train: `sab train copy`, for one".into())),
     };
     match (arguments.show.quiet, arguments.show.json) {
         (true, _) => Ok(()),
-        (_, true) => print_json(&finished.outcome.summary),
-        _ => report(&finished.run, &finished.experiment, &finished.standing, &finished.ending, &finished.outcome),
-    }
-}
-
-/// A run that has ended.
-pub(super) struct Finished {
-    pub(super) run: RunDir,
-    experiment: Experiment,
-    standing: Standing,
-    ending: Ending,
-    outcome: Outcome,
-}
-
-/// Makes a run directory and trains in it.
-pub(super) fn begin(
-    path: &Path, experiment: &Experiment, session: Session, style: Style, stop: Stop,
-) -> Result<Finished> {
-    let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
-    check_memory(experiment, &*task)?;
-    let threads = session.threads.or(experiment.train.threads.get()).unwrap_or_else(cores);
-    let environment = Environment::here(threads, experiment.train.seed);
-    let model = ModelConfig::new(experiment.task.name(), &*task, &experiment.model);
-    let run = RunDir::create(path, experiment, &model, &environment)?;
-    train(run, experiment.clone(), &*task, session, style, stop)
-}
-
-/// Goes on with a run.
-pub(super) fn resume(
-    path: &Path, data_dir: Option<&Path>, session: Session, style: Style, stop: Stop,
-) -> Result<Finished> {
-    let run = RunDir::open(path)?;
-    let mut experiment = run.experiment()?;
-    if let Some(data_dir) = data_dir {
-        experiment.data_dir = data_dir.to_path_buf();
-    }
-    let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
-    let (saved, now) = (ModelConfig::load(path)?, ModelConfig::new(experiment.task.name(), &*task, &experiment.model));
-    if saved != now {
-        let path = path.display();
-        return Err(LabError::Run(format!(
-            "{path}/config.json does not fit config.toml and the data as they are now: one of them has changed since the \
-             run began; restore it, or begin a new run"
-        )));
-    }
-    train(run, experiment, &*task, session, style, stop)
-}
-
-fn train(
-    run: RunDir, experiment: Experiment, task: &dyn Task, session: Session, style: Style, stop: Stop,
-) -> Result<Finished> {
-    let _lock = run.lock()?;
-    use_threads(session.threads.or(experiment.train.threads.get()));
-    let mut display = display(style, &experiment.short_name());
-    let mut trainer = Trainer::resume(&run, task, session, stop, &mut *display)?;
-    let threads = trainer.threads();
-    introduce(&mut trainer, &run, &experiment, task);
-    let (model, standing, ending) = trainer.run()?;
-    display.note(NoteKind::Info, &format!("{}; the best model is put to the test", ending.describe()));
-    let outcome = conclude(&run, &experiment, task, &model, &standing, threads)?;
-    display.finish();
-    Ok(Finished { run, experiment, standing, ending, outcome })
-}
-
-/// Refuses what cannot fit, before anything is made: a process that runs out of memory leaves no message.
-fn check_memory(experiment: &Experiment, task: &dyn Task) -> Result<()> {
-    let (rows, steps) = (experiment.train.batch as f64, task.longest(Split::Test) as f64);
-    let needed = experiment.model.training_bytes(rows, steps, task.input(), task.output());
-    let Some(have) = available_memory().filter(|have| needed > *have as f64) else { return Ok(()) };
-    let gib = |bytes: f64| bytes / (1_u64 << 30) as f64;
-    Err(LabError::Config(format!(
-        "a batch of {rows} sequences of {steps} steps takes {:.1} GiB or more, and {:.1} GiB are free: make --batch, \
-         --length or --hidden smaller",
-        gib(needed),
-        gib(have as f64)
-    )))
-}
-
-/// Burn's own operations run on this pool.
-fn use_threads(threads: Option<usize>) {
-    // It can only be set once in a process; whoever was first has chosen.
-    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or_else(cores)).build_global();
-}
-
-/// Says what is going to happen.
-fn introduce(trainer: &mut Trainer, run: &RunDir, experiment: &Experiment, task: &dyn Task) {
-    let (done, budget, threads) = (trainer.standing().update, trainer.budget(), trainer.threads());
-    let going_on = match done {
-        0 => String::new(),
-        done if done >= budget => format!("; all {done} updates are done"),
-        done => format!(", going on from update {done}"),
-    };
-    let folder = run.path().display();
-    trainer.announce(&format!("{}", Settings { experiment, budget, threads }));
-    trainer.announce(&format!("everything goes into {folder}{going_on}; Ctrl-C stops with a checkpoint"));
-    if let Some(found) = task.describe() {
-        trainer.announce(&found);
-    }
-    if let Some(note) = task.facts().note {
-        trainer.announce(&note);
-    }
-}
-
-/// What is trained, in one sentence.
-struct Settings<'a> {
-    experiment: &'a Experiment,
-    budget: u64,
-    threads: usize,
-}
-
-impl std::fmt::Display for Settings<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (train, threads) = (&self.experiment.train, self.threads);
-        let length = self.experiment.task.length().map_or(String::new(), |length| format!(" at length {length}"));
-        let plural = if threads == 1 { "" } else { "s" };
-        write!(
-            f,
-            "learning `{}`{length}: {} updates of {} sequences, seed {}, {threads} thread{plural}",
-            self.experiment.task.name(),
-            self.budget,
-            train.batch,
-            train.seed
-        )
+        (_, true) => print_json(&finished.summary),
+        _ => report(&finished),
     }
 }

@@ -1,10 +1,11 @@
 //! `sab transfer`
 
-use super::eval::{How, Trained};
+use super::eval::How;
 use super::{as_json, print, print_json, readable};
 use crate::error::Result;
 use crate::experiment::TaskSettings;
 use crate::run_dir::{TRANSFER, atomic};
+use crate::runs::Trained;
 use crate::tasks::Split;
 use crate::train::{Judgement, evaluate};
 use clap::Args;
@@ -55,7 +56,7 @@ pub(super) fn run(arguments: &TransferArguments) -> Result<()> {
 pub(super) fn measure(
     run: &Path, lengths: &[usize], sequences: Option<u32>, how: &How, shown: &dyn Fn(&str) -> Result<()>,
 ) -> Result<Value> {
-    let trained = Trained::open(run, how.data_dir.as_ref())?;
+    let trained = Trained::open(run, how.data_dir.as_deref())?;
     // All lengths are looked at before the first is judged, which may take long.
     let at_length = |length: &usize| Ok((*length, trained.experiment.task.clone().with_length(*length)?));
     let lengths: Vec<(usize, TaskSettings)> = lengths.iter().map(at_length).collect::<Result<_>>()?;

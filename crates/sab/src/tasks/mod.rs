@@ -9,6 +9,7 @@ mod table;
 mod tally;
 
 pub use batch::{Answers, Asked, Batch, Input};
+pub(crate) use tally::as_json;
 pub use tally::{Figures, Sums, Tally};
 
 use crate::data::{Alphabet, Standardization};

@@ -5,6 +5,11 @@ use super::batch::{Answers, Batch};
 /// A named result, such as `("accuracy", 0.993)`.
 pub type Figures = Vec<(&'static str, f64)>;
 
+/// Figures as a JSON object, in their order.
+pub(crate) fn as_json(figures: &[(&'static str, f64)]) -> serde_json::Map<String, serde_json::Value> {
+    figures.iter().map(|(name, value)| ((*name).to_string(), (*value).into())).collect()
+}
+
 /// Sums over answers, in double precision.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {

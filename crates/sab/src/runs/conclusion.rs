@@ -1,0 +1,59 @@
+//! What a run ends with: the test of its best model, the summary and the pictures.
+
+use super::picture;
+use crate::attention::attends;
+use crate::error::Result;
+use crate::experiment::Experiment;
+use crate::models::Model;
+use crate::run_dir::{RunDir, SUMMARY, atomic};
+use crate::tasks::{Figures, Split, Task, as_json};
+use crate::train::checkpoint::Standing;
+use crate::train::{Judgement, evaluate};
+use burn::tensor::Device;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// What a finished run has shown.
+pub(super) struct Outcome {
+    pub(super) validation: Figures,
+    pub(super) test: Figures,
+    pub(super) summary: serde_json::Value,
+    pub(super) pictures: Vec<PathBuf>,
+}
+
+/// Tests the best model and writes the summary and the pictures.
+pub(super) fn conclude(
+    run: &RunDir, experiment: &Experiment, task: &dyn Task, model: &Model, standing: &Standing, threads: usize,
+) -> Result<Outcome> {
+    let device = Device::flex();
+    let settings = &experiment.train;
+    let judge = |split, most| evaluate(model, task, split, settings.batch, most, threads, &device);
+    let validation = judge(Split::Validation, settings.validation_batches.get())?.figures;
+    let Judgement { figures: test, sequences: test_sequences } = judge(Split::Test, settings.test_batches.get())?;
+    let summary = json!({
+        "task": experiment.task.name(),
+        "length": experiment.task.length(),
+        "model": experiment.model,
+        "parameters": model.size(),
+        "seed": settings.seed,
+        "batch": settings.batch,
+        "updates": standing.update,
+        "refused_updates": standing.refused,
+        "best_update": standing.best.map(|(_, update)| update),
+        "wall_seconds": standing.seconds,
+        "threads": threads,
+        "note": task.facts().note,
+        "test_sequences": test_sequences,
+        "validation": as_json(&validation),
+        "test": as_json(&test),
+    });
+    let pictures = match model {
+        Model::Sab(model) if attends(model) => {
+            picture::draw(model, experiment, task, run.path(), &picture::Choice::usual(task), &device)?
+        }
+        _ => Vec::new(),
+    };
+    // Last: a run with a summary is complete.
+    atomic::write_json(&run.file(SUMMARY), &summary)?;
+    Ok(Outcome { validation, test, summary, pictures })
+}

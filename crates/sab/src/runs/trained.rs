@@ -1,0 +1,43 @@
+//! [`Trained`]: a run for what is done after training.
+
+use crate::error::Result;
+use crate::experiment::Experiment;
+use crate::models::Model;
+use crate::run_dir::{RunDir, load_model};
+use crate::tasks::Task;
+use burn::tensor::Device;
+use std::path::Path;
+
+/// A run with its best model so far.
+#[derive(Debug)]
+pub struct Trained {
+    /// Its directory.
+    pub run: RunDir,
+    /// What it was made for.
+    pub experiment: Experiment,
+    /// The model, without gradient.
+    pub model: Model,
+    /// The update that the model is of, if it was saved here.
+    pub update: Option<u64>,
+    /// Where the model is.
+    pub device: Device,
+}
+
+impl Trained {
+    /// Reads the run at `path`. `data_dir` says where data sets are, if not where they were.
+    pub fn open(path: &Path, data_dir: Option<&Path>) -> Result<Self> {
+        let run = RunDir::open(path)?;
+        let mut experiment = run.experiment()?;
+        if let Some(data_dir) = data_dir {
+            experiment.data_dir = data_dir.to_path_buf();
+        }
+        let device = Device::flex();
+        let (_, model, update) = load_model(path, &device)?;
+        Ok(Self { run, experiment, model, update, device })
+    }
+
+    /// The task that it learned, with its data.
+    pub fn task(&self) -> Result<Box<dyn Task>> {
+        crate::tasks::open(&self.experiment.task, &self.experiment.data_dir)
+    }
+}
