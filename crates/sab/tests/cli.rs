@@ -194,6 +194,21 @@ fn completions_are_made_for_every_shell() {
 }
 
 #[test]
+fn manual_pages_are_made_for_every_command() {
+    let place = Place::new();
+    let first = place.ok(&["man", "pages/man1"]);
+    assert!(first.trim().ends_with("sab.1"), "{first}");
+    let read = |name: &str| std::fs::read_to_string(place.path("pages/man1").join(name)).expect(name);
+    for name in ["sab.1", "sab-train.1", "sab-data-fetch.1"] {
+        assert!(read(name).contains(".TH"), "{name}");
+    }
+    assert!(read("sab-train.1").contains("k\\-top") && !place.path("pages/man1/sab-complexity-point.1").exists());
+    // A file is in the way.
+    place.write("file", "");
+    assert!(place.fails(4, &["man", "file"]).contains("cannot create file"));
+}
+
+#[test]
 fn the_benchmark_measures_both() {
     let place = Place::new();
     let small = ["--set", "task.length=5", "--set", "model.hidden=8", "--set", "train.batch=4"];

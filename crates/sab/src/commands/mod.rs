@@ -7,6 +7,7 @@ mod conclusion;
 mod data;
 mod eval;
 mod info;
+mod man;
 mod report;
 mod reproduce;
 mod sample;
@@ -70,6 +71,7 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    Man(man::ManArguments),
 }
 
 /// Runs the command line of the process.
@@ -95,6 +97,7 @@ pub fn run() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "sab", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
+        Command::Man(arguments) => man::run(&arguments, Cli::command()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

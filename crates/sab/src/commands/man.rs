@@ -1,0 +1,21 @@
+//! `sab man`
+
+use super::print;
+use crate::error::{LabError, Result};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Write manual pages, one for `sab` and one for each command
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  sab man ~/.local/share/man/man1 && man sab-train")]
+pub struct ManArguments {
+    /// The folder to write them to; it is made if it is not there
+    folder: PathBuf,
+}
+
+pub(super) fn run(arguments: &ManArguments, command: clap::Command) -> Result<()> {
+    let folder = &arguments.folder;
+    std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
+    clap_mangen::generate_to(command, folder).map_err(|why| LabError::file("write manual pages into", folder, &why))?;
+    print(&format!("{}\n", folder.join("sab.1").display()))
+}
