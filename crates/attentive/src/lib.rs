@@ -95,5 +95,5 @@ pub use state::{SabState, SabStateRecord};
 
 /// The README's program, compiled and run with the documentation's tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
