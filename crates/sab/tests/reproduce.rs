@@ -155,6 +155,16 @@ fn the_table_shows_mean_and_spread_of_what_the_runs_reached() {
 }
 
 #[test]
+fn a_table_that_chooses_settings_shows_validation() {
+    let place = small();
+    place.write("mine/small/table.toml", TABLE.replace("about =", "validation = true\nabout ="));
+    place.ok(&reproduce(&["--only", "sab"]));
+    let validation = &place.json("out/runs/small/sab/seed1/summary.json")["validation"]["ce_last10"];
+    let figure = &place.json("out/small.json")["figures"][1];
+    assert_eq!((&figure["figure"], &figure["mean"]), (&"validation CE_10".into(), validation));
+}
+
+#[test]
 fn an_interrupted_run_goes_on_as_if_nothing_had_happened() {
     let place = small();
     place.write("mine/small/sab.toml", experiment("k_top = 2", "updates = 6000"));

@@ -91,7 +91,11 @@ impl Record {
 
     /// What stands in a column.
     pub fn figure(&self, column: &Column) -> Option<f64> {
-        Some(self.figures_at(column.length)?.get(&column.figure.name)?.as_f64()? * column.figure.factor)
+        let figures = match column.validation {
+            true => self.summary.as_ref()?.get("validation")?,
+            false => self.figures_at(column.length)?,
+        };
+        Some(figures.get(&column.figure.name)?.as_f64()? * column.figure.factor)
     }
 
     /// Updates made and seconds taken.

@@ -30,6 +30,9 @@ pub struct Table {
     /// Lengths at which trained models are judged: then there is a column for each length.
     #[serde(default)]
     pub lengths: Vec<usize>,
+    /// Whether the figures are those of validation: such a table chooses settings, and the test set is not looked at.
+    #[serde(default)]
+    pub validation: bool,
     /// The rows, in groups.
     pub groups: Vec<Group>,
     /// A picture of attention at some points of training.
@@ -107,14 +110,17 @@ pub struct Column<'a> {
     pub figure: &'a Figure,
     /// The length at which it was measured, if not that of the training.
     pub length: Option<usize>,
+    /// Whether it is a figure of validation.
+    pub validation: bool,
 }
 
 impl Column<'_> {
     /// What stands above it.
     pub fn heading(&self) -> String {
-        match self.length {
-            Some(length) => format!("{} at T={length}", self.figure.heading),
-            None => self.figure.heading.clone(),
+        match (self.length, self.validation) {
+            (Some(length), _) => format!("{} at T={length}", self.figure.heading),
+            (None, true) => format!("validation {}", self.figure.heading),
+            (None, false) => self.figure.heading.clone(),
         }
     }
 }
@@ -152,7 +158,7 @@ impl Table {
     pub fn columns(&self, group: &Group) -> Vec<Column<'_>> {
         let chosen = |figure: &&Figure| group.figures.is_empty() || group.figures.contains(&figure.name);
         let figures: Vec<&Figure> = self.figures.iter().filter(chosen).collect();
-        let with = |length| figures.iter().map(move |figure| Column { figure, length });
+        let with = |length| figures.iter().map(move |figure| Column { figure, length, validation: self.validation });
         match self.lengths.is_empty() {
             true => with(None).collect(),
             false => self.lengths.iter().flat_map(|length| with(Some(*length))).collect(),
