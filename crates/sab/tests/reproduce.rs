@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Place, everything, stderr, weights};
-use sab::reproduce::{Budget, Catalogue};
+use sab::reproduce::{Budget, Catalogue, Results};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -88,6 +88,28 @@ fn every_row_of_the_paper_is_an_experiment_and_every_experiment_is_a_row() {
         .map(|(path, _)| path.strip_prefix(&folder).expect("below").with_extension("").to_string_lossy().into_owned())
         .collect();
     assert_eq!(used, there);
+}
+
+#[test]
+fn the_list_of_experiments_and_the_tables_are_those_of_the_records() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let results = repository.join("results");
+    if !results.join("records").is_dir() {
+        println!("skipped: this is a package, without results");
+        return;
+    }
+    let place = Place::new();
+    let index = place.ok(&["reproduce", "--index", "--results", &results.to_string_lossy()]);
+    let readme = std::fs::read_to_string(repository.join("experiments/README.md")).expect("it is there");
+    assert!(readme.ends_with(&index), "experiments/README.md is not what `sab reproduce --index --results results` prints");
+    let catalogue = Catalogue::built_in();
+    let results = Results { catalogue, budget: Budget::Cpu, runs: results.join("runs"), folder: results.clone() };
+    for name in results.catalogue.names() {
+        let table = results.catalogue.table(name).expect(name);
+        let markdown = results.render(&table).expect(name).to_markdown();
+        let committed = std::fs::read_to_string(results.folder.join(format!("{name}.md"))).expect(name);
+        assert!(committed == markdown, "results/{name}.md is not what its records say");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub(super) const SYMBOLS: usize = 10;
 /// Classes of the answers.
 pub(super) const CLASSES: usize = 9;
 
-/// A fresh plain LSTM forgets half of its cell at every step: after some 150 steps its gradient is exactly zero in single
+/// A fresh plain LSTM forgets half of its cell at every step: after enough steps its gradient is exactly zero in single
 /// precision, and steps with a zero gradient cost nothing (R13). Full backpropagation would look cheaper than it is for a
 /// network that has learned to remember. With open forget gates the gradient lives on...
 const OPEN_FORGET_GATES: f64 = 10.0;
