@@ -180,7 +180,7 @@ fn a_table_can_be_reported_from_its_records() {
     place.write("mine/small/missing.toml", row);
     let kept = ["small", "--experiments", "mine", "--results", "out"];
     place.ok(&[&["reproduce"][..], &kept, &["--only", "sab", "--quiet", "--threads", "1"]].concat());
-    assert_eq!(place.ok(&[&["report"][..], &kept].concat()), "out/small.html\n");
+    assert_eq!(place.ok(&[&["report"][..], &kept, &["--runs", "out/runs"]].concat()), "out/small.html\n");
     let data = data_of(&std::fs::read_to_string(place.path("out/small.html")).expect("written"));
     assert_eq!(data["table"]["sections"][0]["rows"][0][0], "the row");
     assert_eq!(data["table"]["sections"][0]["rows"][1][2], "not run");

@@ -18,11 +18,11 @@ The page holds all it needs: it can be opened without a network, mailed and kept
 Examples:
   sab report runs/copy
   sab report runs/copy-seed* --out seeds.html
-  sab report copy --results results")]
+  sab report copy --results results --runs reproduced/runs")]
 pub struct ReportArguments {
     /// Run directories, or one table of `sab reproduce`
     #[arg(required = true, value_name = "RUN|TABLE")]
-    runs: Vec<PathBuf>,
+    what: Vec<PathBuf>,
 
     /// The file to write; report.html in the run directory of one run, or here for several, if not said
     #[arg(long, value_name = "FILE")]
@@ -52,9 +52,9 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<()> {
             (page, results.folder.join(format!("{}.html", table.name)))
         }
         None => {
-            let mut views = arguments.runs.iter().map(|path| RunView::of_run(path)).collect::<Result<Vec<_>>>()?;
-            tell_apart(&mut views, &arguments.runs);
-            match (&views[..], &arguments.runs[..]) {
+            let mut views = arguments.what.iter().map(|path| RunView::of_run(path)).collect::<Result<Vec<_>>>()?;
+            tell_apart(&mut views, &arguments.what);
+            match (&views[..], &arguments.what[..]) {
                 ([view], [path]) => (report::page(&view.name, None, &views)?, path.join(FILE)),
                 _ => (report::page(&format!("{} runs", views.len()), None, &views)?, PathBuf::from(FILE)),
             }
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<()> {
 
 /// The table that is asked for, if it is one: a name that is no path.
 fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
-    let [one] = &arguments.runs[..] else { return Ok(None) };
+    let [one] = &arguments.what[..] else { return Ok(None) };
     if one.exists() {
         return Ok(None);
     }
