@@ -101,7 +101,10 @@ fn the_list_of_experiments_and_the_tables_are_those_of_the_records() {
     let place = Place::new();
     let index = place.ok(&["reproduce", "--index", "--results", &results.to_string_lossy()]);
     let readme = std::fs::read_to_string(repository.join("experiments/README.md")).expect("it is there");
-    assert!(readme.ends_with(&index), "experiments/README.md is not what `sab reproduce --index --results results` prints");
+    assert!(
+        readme.ends_with(&index),
+        "experiments/README.md is not what `sab reproduce --index --results results` prints"
+    );
     let catalogue = Catalogue::built_in();
     let results = Results { catalogue, budget: Budget::Cpu, runs: results.join("runs"), folder: results.clone() };
     for name in results.catalogue.names() {
