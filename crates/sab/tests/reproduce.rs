@@ -95,7 +95,7 @@ fn the_list_of_experiments_and_the_tables_are_those_of_the_records() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let results = repository.join("results");
     if !results.join("records").is_dir() {
-        println!("skipped: this is a package, without results");
+        eprintln!("skipped: this is a package, without results");
         return;
     }
     let place = Place::new();
