@@ -2,7 +2,7 @@
 
 use super::print;
 use crate::error::Result;
-use crate::run_dir::{ModelConfig, RunDir, SUMMARY, load_model};
+use crate::run_dir::{ModelConfig, RunDir, SUMMARY, files, load_model};
 use crate::tasks::{InputKind, OutputKind};
 use crate::train::checkpoint;
 use burn::tensor::Device;
@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
 }
 
 fn summary_of(run: &RunDir) -> Option<Value> {
-    serde_json::from_str(&std::fs::read_to_string(run.file(SUMMARY)).ok()?).ok()
+    files::read_json(&run.file(SUMMARY)).ok().flatten()
 }
 
 /// The test figures of a finished run.

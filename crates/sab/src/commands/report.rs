@@ -43,11 +43,13 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<()> {
                 let (name, records) = results.of_row(row)?;
                 for record in records {
                     let run = results.run(&name, record.config.train.seed);
-                    views.push(RunView::of_record(&record, &row.label, &run)?);
+                    let view = RunView::of_record(&record, &row.label, &run)?;
+                    // Rows of a table may share an experiment.
+                    if views.iter().all(|known: &RunView| known.name != view.name) {
+                        views.push(view);
+                    }
                 }
             }
-            // Rows of a table may share an experiment.
-            views.dedup_by(|one, other| one.name == other.name);
             let page = report::page(&rendered.title, Some(&rendered), &views)?;
             (page, results.folder.join(format!("{}.html", table.name)))
         }
