@@ -169,7 +169,7 @@ fn a_table_can_be_reported_from_its_records() {
     let table = format!(
         "{}{}{}figures = [{{ name = \"accuracy\", heading = \"accuracy, %\", factor = 100.0 }}]\n[[groups]]\n[[groups.rows]]\n\
          label = \"the row\"\nexperiment = \"small/sab\"\npaper = [\"99.5\"]\n[[groups.rows]]\nlabel = \"another\"\n\
-         experiment = \"small/missing\"\n[[groups.rows]]\nlabel = \"the same again\"\nexperiment = \"small/sab\"\n",
+         experiment = \"small/missing\"\n[[groups.rows]]\nlabel = \"between\"\nexperiment = \"small/sab2\"\n[[groups.rows]]\nlabel = \"the same again\"\nexperiment = \"small/sab\"\n",
         file("title"),
         file("source"),
         file("about")
@@ -177,6 +177,7 @@ fn a_table_can_be_reported_from_its_records() {
     place.write("mine/small/table.toml", table);
     let row = "[task]\nname = \"copy\"\nlength = 3\ntest = 8\n[model]\nhidden = 8\n[train]\nupdates = 40\nbatch = 4\n";
     place.write("mine/small/sab.toml", row);
+    place.write("mine/small/sab2.toml", row.replace("batch = 4", "batch = 5"));
     place.write("mine/small/missing.toml", row);
     let kept = ["small", "--experiments", "mine", "--results", "out"];
     place.ok(&[&["reproduce"][..], &kept, &["--only", "sab", "--quiet", "--threads", "1"]].concat());
@@ -184,7 +185,7 @@ fn a_table_can_be_reported_from_its_records() {
     let data = data_of(&std::fs::read_to_string(place.path("out/small.html")).expect("written"));
     assert_eq!(data["table"]["sections"][0]["rows"][0][0], "the row");
     assert_eq!(data["table"]["sections"][0]["rows"][1][2], "not run");
-    assert_eq!(data["runs"].as_array().map(Vec::len), Some(1));
+    assert_eq!(data["runs"].as_array().map(Vec::len), Some(2), "two rows share a run");
     assert_eq!((&data["runs"][0]["name"], &data["runs"][0]["group"]), (&json!("small/sab seed 1"), &json!("the row")));
     assert!(data["runs"][0]["attention"].as_array().is_some_and(|lines| !lines.is_empty()), "the run is still there");
 }
