@@ -8,11 +8,10 @@
 //! Prints one line of JSON for each case, like `oracle/peer.py`.
 #![allow(clippy::print_stdout)]
 
-use attentive::{ForwardOptions, SabInput, SabLstm, SabLstmConfig, SabReadout, SabReadoutConfig};
+use attentive::{ForwardOptions, SabInput, SabLstm, SabLstmConfig, SabReadout, SabReadoutConfig, cross_entropy};
 use burn::backend::Flex;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
-use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::error::Error;
 use std::time::Instant;
@@ -111,7 +110,7 @@ struct Step {
     model: Option<Model>,
     optimizer: ModuleOptimizer,
     input: SabInput,
-    targets: Tensor<2, Int>,
+    targets: Tensor<1, Int>,
     options: ForwardOptions,
     phases: [f64; 4],
 }
@@ -141,7 +140,7 @@ impl Step {
         };
         let answers = if case.loss_on_last_step { 1 } else { steps };
         let targets: Vec<i32> = (0..batch * answers).map(|_| draw(case.classes as u32) as i32).collect();
-        let targets = Tensor::from_data(TensorData::new(targets, [batch * answers, 1]), &device);
+        let targets = Tensor::from_data(TensorData::new(targets, [batch * answers]), &device);
         let optimizer = AdamConfig::new().with_epsilon(1e-8).init();
         Self { model: Some(model), optimizer, input, targets, options, phases: [0.0; 4] }
     }
@@ -161,7 +160,7 @@ impl Step {
         } else {
             model.readout.read_last(&out)?
         };
-        let loss = log_softmax(y, 1).gather(1, self.targets.clone()).mean().neg();
+        let loss = cross_entropy(y, self.targets.clone(), None)?;
         lap(&mut self.phases[1]);
         let gradients = loss.backward();
         lap(&mut self.phases[2]);

@@ -49,6 +49,16 @@ pub enum SabError {
         /// How many symbols the layer knows.
         input: usize,
     },
+    /// A right answer is not one of the classes.
+    #[error("class {class} of row {row} is outside 0..{classes}, the columns of `scores`")]
+    Class {
+        /// Row of the scores, from 0.
+        row: usize,
+        /// The class.
+        class: i64,
+        /// How many classes there are.
+        classes: usize,
+    },
     /// NaN or infinity in a tensor.
     #[error(
         "`{what}` holds a NaN or an infinity{place}: clean the data, or lower the learning rate if it grew in training"

@@ -31,9 +31,8 @@
 //! Ten steps after it has seen a symbol the network must name it.
 //!
 //! ```
-//! use attentive::{SabLstm, SabLstmConfig, SabReadout, SabReadoutConfig};
+//! use attentive::{SabLstm, SabLstmConfig, SabReadout, SabReadoutConfig, cross_entropy};
 //! use burn::module::Module;
-//! use burn::nn::loss::CrossEntropyLossConfig;
 //! use burn::optim::{AdamConfig, GradientsParams};
 //! use burn::tensor::{Device, Int, Tensor};
 //!
@@ -53,13 +52,12 @@
 //! let tokens: Vec<Vec<i32>> = (0..3).map(|symbol| [vec![symbol], vec![3; 10]].concat()).collect();
 //! let tokens = Tensor::<1, Int>::from_ints(tokens.concat().as_slice(), &device).reshape([3, 11]);
 //! let targets = Tensor::<1, Int>::from_ints([0, 1, 2], &device);
-//! let loss_of = CrossEntropyLossConfig::new().init(&device);
 //! let mut optimizer = AdamConfig::new().init();
 //! let mut losses = Vec::new();
 //! for _ in 0..60 {
 //!     let out = model.lstm.forward(tokens.clone(), None)?;
 //!     let y = model.readout.read_last(&out)?;
-//!     let loss = loss_of.forward(y, targets.clone());
+//!     let loss = cross_entropy(y, targets.clone(), None)?;
 //!     losses.push(loss.clone().into_scalar::<f32>());
 //!     let gradients = GradientsParams::from_grads(loss.backward(), &model);
 //!     model = optimizer.step(0.02, model, gradients);
@@ -73,6 +71,7 @@ mod config;
 mod error;
 #[cfg(feature = "flex")]
 mod fused;
+mod loss;
 mod lstm;
 mod memory;
 mod options;
@@ -87,6 +86,7 @@ mod state;
 pub use allocation::keep_freed_memory;
 pub use config::{Hops, Initialization, KTop, KTrunc, SabLstmConfig, ScoreGradient, TruncPhase};
 pub use error::{Result, SabError};
+pub use loss::{cross_entropy, cross_entropy_by};
 pub use lstm::{SabInput, SabLstm, SabOutput, SabStepInput, SabStepOutput};
 pub use options::{ForwardOptions, InstructionSet, Path};
 pub use readout::{SabReadout, SabReadoutConfig};

@@ -5,7 +5,7 @@ use super::problem::{Inputs, Problem};
 use super::sweep::{OutputAdjoints, Sweep};
 use super::tape::Tape;
 use super::team::{self, Barrier, Shared, Worker};
-use super::weight_gradients::{States, Sums, chunk_pairs};
+use super::weight_gradients::{LeftSides, PackedLeft, States, Sums, chunk_pairs};
 use super::weights::{BackwardWeights, Parameters};
 use crate::config::Hops;
 
@@ -70,6 +70,11 @@ pub(crate) fn backward(
     let mut carry_h = Buffer::take(lanes * padded);
     let mut carry_c = [Buffer::take(lanes * padded), Buffer::take(lanes * padded)];
     let [carry_c0, carry_c1] = &mut carry_c;
+    let square_width = if problem.rules.attends() { hidden } else { 0 };
+    let input_width = if matches!(problem.inputs, Inputs::Dense) { problem.input } else { 0 };
+    let mut left = [hidden, input_width, square_width].map(|width| (Buffer::take(chunk * width), width));
+    let [left_hidden, left_input, left_squares] =
+        left.each_mut().map(|(buffer, width)| PackedLeft::new(buffer.as_mut_slice(), *width));
 
     let barrier = Barrier::new(threads);
     let sweep = Sweep {
@@ -94,6 +99,7 @@ pub(crate) fn backward(
             w1: Shared::new(&mut w1),
             w2: Shared::new(&mut w2),
         },
+        left: LeftSides { hidden: left_hidden, input: left_input, squares: left_squares },
         d_w3: Shared::new(&mut d_w3),
         d_input: Shared::new(&mut d_input),
         d_memory: Shared::new(d_memory.as_mut_slice()),

@@ -14,6 +14,7 @@ pub(crate) mod burn;
 mod forward;
 mod kernels;
 mod keys;
+mod loss;
 mod pool;
 mod problem;
 mod readout;

@@ -1,13 +1,14 @@
 //! Gradients of the weights: sums of outer products over all (row, step) pairs that have an adjoint.
 //!
-//! The sweep hands pairs over in chunks, while they are still in the cache. Pairs come in one fixed order and every
-//! thread has columns of its own, so the number of threads does not change a bit.
+//! The sweep hands pairs over in chunks, while they are still in the cache. The threads pack the left-hand sides of a chunk
+//! together; then each multiplies columns of its own. Pairs come in one fixed order, so the number of threads does not
+//! change a bit.
 
 use super::kernels::Kernels;
 use super::kernels::gemm::{PANEL, TILE_ROWS};
 use super::problem::{Inputs, Problem};
 use super::scores::memory;
-use super::team::Shared;
+use super::team::{Shared, Worker};
 use std::ops::Range;
 
 /// Pairs that are multiplied at a time.
@@ -20,22 +21,61 @@ pub(super) fn chunk_pairs(padded: usize) -> usize {
     (CACHED_FLOATS / (4 * padded)).clamp(PAIRS, MOST)
 }
 
-/// Left-hand columns that are packed at a time.
+/// Left-hand columns that are multiplied at a time.
 const ROWS: usize = 16 * TILE_ROWS;
+
+/// Left-hand sides of a chunk's pairs, `width` floats each, packed by all threads for all of them: groups of [`PAIRS`]
+/// pairs, in each group blocks of [`ROWS`] columns.
+#[derive(Clone, Copy)]
+pub(super) struct PackedLeft<'a> {
+    data: Shared<'a, f32>,
+    width: usize,
+}
+
+impl<'a> PackedLeft<'a> {
+    /// `data` has room for the pairs of a chunk.
+    pub(super) fn new(data: &'a mut [f32], width: usize) -> Self {
+        Self { data: Shared::new(data), width }
+    }
+
+    /// Where a block begins, its first column, and how many columns and pairs it has.
+    fn block(&self, pairs: usize, group: usize, block: usize) -> (usize, usize, usize, usize) {
+        let (in_group, column) = (PAIRS.min(pairs - group * PAIRS), block * ROWS);
+        (group * PAIRS * self.width + column * in_group, column, ROWS.min(self.width - column), in_group)
+    }
+
+    /// Packs this thread's part of the blocks; `row(pair)` is a left-hand side.
+    ///
+    /// # Safety
+    /// The rows must be written and nobody may read the packed ones, each before a sync of all.
+    unsafe fn pack<'b>(&self, kernels: &Kernels, worker: &Worker<'_>, pairs: usize, row: impl Fn(usize) -> &'b [f32]) {
+        let blocks = self.width.div_ceil(ROWS);
+        let mut left: Vec<&[f32]> = Vec::with_capacity(PAIRS);
+        for part in worker.part_of_all(pairs.div_ceil(PAIRS) * blocks) {
+            let (start, column, columns, in_group) = self.block(pairs, part / blocks, part % blocks);
+            left.clear();
+            left.extend((0..in_group).map(|pair| row(part / blocks * PAIRS + pair)));
+            // SAFETY: blocks do not overlap and each is one thread's; the kernels are those of this CPU.
+            unsafe {
+                let packed = self.data.slice_mut(start, columns * in_group);
+                (kernels.pack_left)(columns, column, &left, packed);
+            }
+        }
+    }
+}
 
 /// A sum of outer products `sum over pairs of left^T right`, for some panels of its columns.
 struct OuterSum {
     kernels: &'static Kernels,
     panels: Vec<usize>,
     packed_right: Vec<f32>,
-    packed_left: Vec<f32>,
     pairs: usize,
 }
 
 impl OuterSum {
     fn new(kernels: &'static Kernels, panels: Vec<usize>) -> Self {
         let packed_right = vec![0.0; panels.len() * PAIRS * PANEL];
-        Self { kernels, panels, packed_right, packed_left: vec![0.0; ROWS * PAIRS], pairs: 0 }
+        Self { kernels, panels, packed_right, pairs: 0 }
     }
 
     /// Takes the right-hand sides of at most [`PAIRS`] pairs: pointers to rows.
@@ -59,20 +99,25 @@ impl OuterSum {
         &self.packed_right[place * self.pairs * PANEL..][..self.pairs * PANEL]
     }
 
-    /// Adds the products of the left-hand sides (`width` floats each) with what was loaded.
-    fn accumulate(&mut self, left: &[&[f32]], width: usize, sum: Shared<'_, f32>, stride: usize) {
-        for block in (0..width).step_by(ROWS) {
-            let rows = ROWS.min(width - block);
-            // SAFETY: the kernels are those of this CPU.
-            unsafe { (self.kernels.pack_left)(rows, block, left, &mut self.packed_left) };
+    /// Adds the products of a group of left-hand sides with what was loaded.
+    ///
+    /// # Safety
+    /// The left-hand sides must have been packed before a sync of all, and no other thread may have these columns.
+    unsafe fn accumulate(
+        &self, left: &PackedLeft<'_>, pairs: usize, group: usize, sum: Shared<'_, f32>, stride: usize,
+    ) {
+        for block in 0..left.width.div_ceil(ROWS) {
+            let (start, column, columns, in_group) = left.block(pairs, group, block);
+            assert_eq!(in_group, self.pairs);
+            let packed = left.data.at(start, columns * in_group);
             for (place, panel) in self.panels.iter().enumerate() {
-                let extent = (rows - 1) * stride + PANEL;
-                let sum = sum.at(block * stride + panel * PANEL, extent);
-                // SAFETY: packed_left holds rows * pairs floats, the panel pairs * 16, and `at` checked the sum's
-                // extent; no other thread has these columns.
+                let extent = (columns - 1) * stride + PANEL;
+                let sum = sum.at(column * stride + panel * PANEL, extent);
+                // SAFETY: `at` checked the extents of both, the panel has pairs * 16 floats; the rest is the caller's
+                // promise.
                 unsafe {
                     let right = self.panel(place).as_ptr();
-                    (self.kernels.accumulate_outer)(rows, self.pairs, self.packed_left.as_ptr(), right, sum, stride);
+                    (self.kernels.accumulate_outer)(columns, in_group, packed, right, sum, stride);
                 }
             }
         }
@@ -118,52 +163,84 @@ pub(super) struct Pair {
     pub(super) row: usize,
 }
 
+/// Room for the left-hand sides of a chunk's pairs.
+#[derive(Clone, Copy)]
+pub(super) struct LeftSides<'a> {
+    /// h(t-1)
+    pub(super) hidden: PackedLeft<'a>,
+    /// x(t); of width 0 for tokens.
+    pub(super) input: PackedLeft<'a>,
+    /// h_hat, and memories once the sweep is over; of width 0 without attention.
+    pub(super) squares: PackedLeft<'a>,
+}
+
 /// One thread's part of all products.
 pub(super) struct Products<'a> {
     problem: &'a Problem,
     states: States<'a>,
     sums: Sums<'a>,
+    left: LeftSides<'a>,
+    /// Pairs of which there is room.
+    chunk: usize,
     units: Range<usize>,
     gates: OuterSum,
     squares: OuterSum,
 }
 
 impl<'a> Products<'a> {
-    /// `unit_panels`: the thread's part of the hidden units, in panels.
-    pub(super) fn new(problem: &'a Problem, states: States<'a>, sums: Sums<'a>, unit_panels: Range<usize>) -> Self {
+    pub(super) fn new(
+        problem: &'a Problem, states: States<'a>, sums: Sums<'a>, left: LeftSides<'a>, chunk: usize,
+        worker: &Worker<'_>,
+    ) -> Self {
+        let unit_panels = worker.part_of_all(problem.padded / PANEL);
         let of_gate = |gate: usize| unit_panels.clone().map(move |panel| gate * problem.padded / PANEL + panel);
         let gates = OuterSum::new(problem.kernels, (0..4).flat_map(of_gate).collect());
         let squares = OuterSum::new(problem.kernels, unit_panels.clone().collect());
         let units = unit_panels.start * PANEL..unit_panels.end * PANEL;
-        Self { problem, states, sums, units, gates, squares }
+        Self { problem, states, sums, left, chunk, units, gates, squares }
+    }
+
+    /// Packs this thread's part of the left-hand sides: h(t-1), x(t), and h_hat for those pairs whose query has an
+    /// adjoint.
+    ///
+    /// # Safety
+    /// `h_hat` must be written, before a sync of all.
+    pub(super) unsafe fn pack(&self, worker: &Worker<'_>, pairs: &[Pair], queries: &[Pair], h_hat: Shared<'_, f32>) {
+        let (problem, states, padded) = (self.problem, self.states, self.problem.padded);
+        let before = |pair: usize| match pairs[pair].t.checked_sub(1) {
+            Some(before) => &states.hidden[problem.sequence_row(pairs[pair].row, before)..][..padded],
+            None => &states.initial_hidden[pairs[pair].row * padded..][..padded],
+        };
+        let input = |pair: usize| {
+            let Pair { row, t, .. } = pairs[pair];
+            &states.dense[(row * problem.time + t) * problem.input..][..problem.input]
+        };
+        // SAFETY: the caller's promise; the states are not written in a sweep.
+        unsafe {
+            self.left.hidden.pack(problem.kernels, worker, pairs.len(), before);
+            self.left.input.pack(problem.kernels, worker, pairs.len(), input);
+            let h_hat = |pair: usize| h_hat.slice(queries[pair].place * padded, padded);
+            self.left.squares.pack(problem.kernels, worker, queries.len(), h_hat);
+        }
     }
 
     /// `dW_hh`, `dW_ih` and the bias: h(t-1), x(t) and 1 against the gates' adjoints, `[pairs, 4 * padded]`.
     ///
     /// # Safety
-    /// This thread's columns of `d_gates` must be written, and by this thread or before a sync.
+    /// `d_gates` must be written and the left-hand sides of these pairs packed, before a sync of all.
     pub(super) unsafe fn add_gates(&mut self, pairs: &[Pair], d_gates: Shared<'_, f32>) {
         let (problem, width) = (self.problem, 4 * self.problem.padded);
-        let padded = problem.padded;
-        for pairs in pairs.chunks(PAIRS) {
-            // SAFETY: `at` checks that the rows are in the chunk; the rest is the caller's promise.
-            unsafe { self.gates.load(pairs.iter().map(|pair| d_gates.at(pair.place * width, width).cast_const())) };
-            let left: Vec<&[f32]> = pairs
-                .iter()
-                .map(|pair| match pair.t.checked_sub(1) {
-                    Some(before) => &self.states.hidden[problem.sequence_row(pair.row, before)..][..padded],
-                    None => &self.states.initial_hidden[pair.row * padded..][..padded],
-                })
-                .collect();
-            self.gates.accumulate(&left, problem.hidden, self.sums.weight_hh, width);
+        let (all, padded) = (pairs.len(), problem.padded);
+        for (group, pairs) in pairs.chunks(PAIRS).enumerate() {
+            // SAFETY: `at` checks that the rows are in the chunk; these columns are this thread's; the rest is the
+            // caller's promise.
+            unsafe {
+                self.gates.load(pairs.iter().map(|pair| d_gates.at(pair.place * width, width).cast_const()));
+                self.gates.accumulate(&self.left.hidden, all, group, self.sums.weight_hh, width);
+                self.gates.accumulate(&self.left.input, all, group, self.sums.weight_ih, width);
+            }
             match &problem.inputs {
-                Inputs::Dense => {
-                    self.gates.accumulate_columns(self.sums.bias);
-                    let input = problem.input;
-                    let x = |pair: &Pair| &self.states.dense[(pair.row * problem.time + pair.t) * input..][..input];
-                    let left: Vec<&[f32]> = pairs.iter().map(x).collect();
-                    self.gates.accumulate(&left, input, self.sums.weight_ih, width);
-                }
+                Inputs::Dense => self.gates.accumulate_columns(self.sums.bias),
                 Inputs::Tokens(tokens) => {
                     let len = self.units.len();
                     for pair in pairs {
@@ -184,39 +261,49 @@ impl<'a> Products<'a> {
     /// `dW2`: h_hat against the queries' adjoints, `[pairs, padded]` each.
     ///
     /// # Safety
-    /// Both must be written, before a sync.
-    pub(super) unsafe fn add_queries(&mut self, pairs: &[Pair], h_hat: Shared<'_, f32>, d_query: Shared<'_, f32>) {
-        let padded = self.problem.padded;
-        for pairs in pairs.chunks(PAIRS) {
-            // SAFETY: `at` and `slice` check that the rows are in the chunk; the rest is the caller's promise.
-            let left: Vec<&[f32]> = unsafe {
+    /// `d_query` must be written and the left-hand sides of these pairs packed, before a sync of all.
+    pub(super) unsafe fn add_queries(&mut self, pairs: &[Pair], d_query: Shared<'_, f32>) {
+        let (all, padded) = (pairs.len(), self.problem.padded);
+        for (group, pairs) in pairs.chunks(PAIRS).enumerate() {
+            // SAFETY: as in `add_gates`.
+            unsafe {
                 self.squares.load(pairs.iter().map(|pair| d_query.at(pair.place * padded, padded).cast_const()));
-                pairs.iter().map(|pair| h_hat.slice(pair.place * padded, padded)).collect()
-            };
-            self.squares.accumulate(&left, self.problem.hidden, self.sums.w2, padded);
+                self.squares.accumulate(&self.left.squares, all, group, self.sums.w2, padded);
+            }
         }
     }
 
     /// `dW1`: memories against their keys' adjoints, `[batch, slot_room, padded]`, once the sweep is over.
-    pub(super) fn add_keys(&mut self, touched: &[bool], d_key: &[f32]) {
+    ///
+    /// # Safety
+    /// All threads must call this, after a sync of all behind what wrote the keys' adjoints.
+    pub(super) unsafe fn add_keys(&mut self, worker: &Worker<'_>, touched: &[bool], d_key: &[f32]) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let touched: Vec<(usize, usize)> = (0..problem.batch)
             .flat_map(|row| (0..problem.slot_room).map(move |slot| (row, slot)))
             .filter(|(row, slot)| touched[problem.slot(*row, *slot)])
             .collect();
-        for slots in touched.chunks(PAIRS) {
-            let hidden = Shared::read_only(self.states.hidden);
-            let right = slots.iter().map(|&(row, slot)| d_key[problem.slot(row, slot) * padded..][..padded].as_ptr());
-            // SAFETY: rows of `padded` floats; `memory` returns such a row too, and nobody writes hidden states.
-            let left: Vec<&[f32]> = unsafe {
-                self.squares.load(right);
-                let state = |&(row, slot): &(usize, usize)| {
-                    let state = memory(problem, hidden, self.states.carried, row, problem.clocks[row], slot);
-                    std::slice::from_raw_parts(state, padded)
-                };
-                slots.iter().map(state).collect()
+        let hidden = Shared::read_only(self.states.hidden);
+        for slots in touched.chunks(self.chunk) {
+            let state = |index: usize| {
+                let (row, slot) = slots[index];
+                let state = memory(problem, hidden, self.states.carried, row, problem.clocks[row], slot);
+                // SAFETY: a row of `padded` floats that nobody writes.
+                unsafe { std::slice::from_raw_parts(state, padded) }
             };
-            self.squares.accumulate(&left, problem.hidden, self.sums.w1, padded);
+            // SAFETY: the threads are in step, by the caller's promise and the syncs here.
+            unsafe { self.left.squares.pack(problem.kernels, worker, slots.len(), state) };
+            worker.sync_all();
+            for (group, in_group) in slots.chunks(PAIRS).enumerate() {
+                let adjoint =
+                    |&(row, slot): &(usize, usize)| d_key[problem.slot(row, slot) * padded..][..padded].as_ptr();
+                // SAFETY: rows of `padded` floats; these columns are this thread's.
+                unsafe {
+                    self.squares.load(in_group.iter().map(adjoint));
+                    self.squares.accumulate(&self.left.squares, slots.len(), group, self.sums.w1, padded);
+                }
+            }
+            worker.sync_all();
         }
     }
 }

@@ -85,7 +85,7 @@ fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize) -> Result
             began = Instant::now();
         }
         let options = ForwardOptions::new().with_threads(threads).with_batch(settings.seed, step);
-        let loss = loss(model.answer(&batch, &options, &device)?, &batch, &device);
+        let loss = loss(model.answer(&batch, &options, &device)?, &batch, &device)?;
         let gradients = GradientSet::of(&model, &loss.backward())?;
         let scale = settings.clip.get().map_or(1.0, |most| (most / gradients.norm()).min(1.0));
         model = adam.step(model, &gradients, settings.learning_rate, scale)?;

@@ -44,7 +44,7 @@ pub fn measure(case: Case, settings: Settings, seconds: f64) -> Result<Measureme
     // The first round finds its memory and does not count.
     for round in 0..=settings.rounds {
         let start = Instant::now();
-        let loss = loss(model.answer(&batch, &options, &device)?, &batch, &device);
+        let loss = loss(model.answer(&batch, &options, &device)?, &batch, &device)?;
         let forward = start.elapsed().as_secs_f64();
         let gradients = loss.backward();
         let both = start.elapsed().as_secs_f64();
@@ -92,7 +92,7 @@ fn reached(model: &SabModel, case: Case, batch: &Batch, options: &ForwardOptions
         LossOn::All => model.readout.read(&out)?.flatten(0, 1),
         LossOn::Last => model.readout.read_last(&out)?,
     };
-    let gradients = loss(answers, batch, device).backward();
+    let gradients = loss(answers, batch, device)?.backward();
     let gradient = input.grad(&gradients).ok_or_else(|| LabError::Run("the input has no gradient".into()))?;
     Ok(numbers(gradient)?.chunks(SYMBOLS).filter(|step| step.iter().any(|number| *number != 0.0)).count())
 }

@@ -13,9 +13,8 @@ pub use transformer::TransformerModel;
 use crate::error::{LabError, Result};
 use crate::experiment::ModelSettings;
 use crate::tasks::{Answers, Batch, InputKind, OutputKind};
-use attentive::ForwardOptions;
+use attentive::{ForwardOptions, cross_entropy};
 use burn::module::{Module, ModuleMapper, ModuleVisitor};
-use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::sync::{Mutex, PoisonError};
 
@@ -101,21 +100,22 @@ impl Model {
 }
 
 /// The loss over the answers that count, as the batch weights them: cross-entropy for classes, squared error for numbers.
-pub fn loss(outputs: Tensor<2>, batch: &Batch, device: &Device) -> Tensor<1> {
+pub fn loss(outputs: Tensor<2>, batch: &Batch, device: &Device) -> Result<Tensor<1>> {
     let answers = outputs.dims()[0];
-    let losses = match &batch.answers {
+    let weights = batch.weights().map(|weights| Tensor::<1>::from_data(TensorData::new(weights, [answers]), device));
+    match &batch.answers {
         Answers::Classes(right) => {
-            let right = Tensor::<2, Int>::from_data(TensorData::new(right.clone(), [answers, 1]), device);
-            log_softmax(outputs, 1).gather(1, right).neg()
+            let right = Tensor::<1, Int>::from_data(TensorData::new(right.clone(), [answers]), device);
+            Ok(cross_entropy(outputs, right, weights)?)
         }
         Answers::Values(right) => {
             let right = Tensor::<2>::from_data(TensorData::new(right.clone(), [answers, 1]), device);
-            (outputs - right).square()
+            let losses = (outputs - right).square();
+            Ok(match weights {
+                None => losses.mean(),
+                Some(weights) => (losses * weights.unsqueeze_dim(1)).sum(),
+            })
         }
-    };
-    match batch.weights() {
-        None => losses.mean(),
-        Some(weights) => (losses * Tensor::from_data(TensorData::new(weights, [answers, 1]), device)).sum(),
     }
 }
 

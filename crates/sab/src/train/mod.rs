@@ -257,7 +257,7 @@ impl<'a> Trainer<'a> {
         if let Some(place) = keep {
             *place = Some(outputs.clone().inner());
         }
-        let loss = loss(outputs, batch, &self.device);
+        let loss = loss(outputs, batch, &self.device)?;
         let value = f64::from(loss.clone().into_scalar::<f32>());
         if !value.is_finite() {
             return Ok(None);

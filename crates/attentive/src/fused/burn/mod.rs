@@ -6,10 +6,14 @@
 //! not use leaves nothing, and nothing is copied or filled with zeros on the way.
 
 mod exchange;
+mod loss;
 mod readout;
 
 use exchange::{Exchange, Output};
-use readout::{LinkedRead, LinkedReadoutBackward, ReadoutBackward, linked_operands, readout_adjoint, run_readout};
+use loss::{Answers, CrossEntropyBackward};
+use readout::{
+    LinkedRead, LinkedReadoutBackward, ReadoutBackward, all_cores, linked_operands, readout_adjoint, run_readout,
+};
 
 use super::backward::{TapeInputs, backward};
 use super::forward::{CallData, ForwardResult, forward};
@@ -31,6 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use super::kernels::Kernels;
 pub(crate) use super::problem::{Inputs as FusedInputs, Problem as FusedProblem};
+pub(crate) use loss::cross_entropy;
 pub(crate) use readout::{OutputLink, readout_rows};
 
 /// The state carried into a call, `[batch, hidden]` twice and `[batch, slots, hidden]`.
@@ -107,6 +112,9 @@ pub(crate) trait SabBackend: Backend {
         carrier: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>, bias: FloatTensor<Self>,
         read: LinkedRead,
     ) -> FloatTensor<Self>;
+
+    /// The cross-entropy of `[rows, classes]`, `[1]`.
+    fn sab_cross_entropy(scores: FloatTensor<Self>, answers: Answers) -> FloatTensor<Self>;
 }
 
 fn carrier() -> FlexTensor {
@@ -210,13 +218,17 @@ impl SabBackend for Flex {
     fn sab_readout(
         hidden: FlexTensor, summary: FlexTensor, v1: FlexTensor, v2: FlexTensor, bias: FlexTensor,
     ) -> FlexTensor {
-        run_readout(&[hidden, summary, v1, v2, bias].map(|operand| operand.to_contiguous()))
+        run_readout(&[hidden, summary, v1, v2, bias].map(|operand| operand.to_contiguous()), all_cores())
     }
 
     fn sab_linked_readout(
         _: FlexTensor, v1: FlexTensor, v2: FlexTensor, bias: FlexTensor, read: LinkedRead,
     ) -> FlexTensor {
-        run_readout(&linked_operands(&read, [v1, v2, bias]))
+        run_readout(&linked_operands(&read, [v1, v2, bias]), read.threads)
+    }
+
+    fn sab_cross_entropy(scores: FlexTensor, answers: Answers) -> FlexTensor {
+        loss::run(&scores.to_contiguous(), &answers).0
     }
 }
 
@@ -325,7 +337,7 @@ impl<C: CheckpointStrategy> SabBackend for Autodiff<Flex, C> {
         let operands = [hidden, summary, v1, v2, bias];
         let nodes: [NodeGuard; 5] = operands.each_ref().map(|operand| operand.node());
         let operands = operands.map(|operand| operand.into_primitive().to_contiguous());
-        let y = run_readout(&operands);
+        let y = run_readout(&operands, all_cores());
         match ReadoutBackward.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prepared) => prepared.finish(operands, y),
             OpsKind::UnTracked(prepared) => prepared.finish(y),
@@ -340,10 +352,19 @@ impl<C: CheckpointStrategy> SabBackend for Autodiff<Flex, C> {
         let nodes: [NodeGuard; 4] = parents.each_ref().map(|parent| parent.node());
         let [_, v1, v2, bias] = parents.map(|parent| parent.into_primitive());
         let operands = linked_operands(&read, [v1, v2, bias]);
-        let y = run_readout(&operands);
+        let y = run_readout(&operands, read.threads);
         match LinkedReadoutBackward.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prepared) => prepared.finish((operands, read), y),
             OpsKind::UnTracked(prepared) => prepared.finish(y),
+        }
+    }
+
+    fn sab_cross_entropy(scores: FloatTensor<Self>, answers: Answers) -> FloatTensor<Self> {
+        let nodes = [scores.node()];
+        let (loss, gradient) = loss::run(&scores.into_primitive().to_contiguous(), &answers);
+        match CrossEntropyBackward.prepare::<C>(nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prepared) => prepared.finish(gradient, loss),
+            OpsKind::UnTracked(prepared) => prepared.finish(loss),
         }
     }
 }
@@ -366,7 +387,7 @@ pub(crate) fn sequence(
     prepared: Arc<PreparedWeights>,
 ) -> Result<FusedOutput> {
     let exchange = Arc::new(Exchange::default());
-    let (batch, hidden, attends) = (problem.batch, problem.hidden, problem.rules.attends());
+    let (batch, hidden, attends, threads) = (problem.batch, problem.hidden, problem.rules.attends(), problem.threads);
     let call = Call { problem, carried, prepared, exchange: exchange.clone() };
     let input = match input {
         Some(input) => input.into_dispatch(),
@@ -391,7 +412,7 @@ pub(crate) fn sequence(
         let (Some(hidden), Some(summary)) = outputs else {
             return Err(SabError::NoFusedPath("the operation returned nothing".into()));
         };
-        let link = OutputLink::new(carrier.clone(), exchange.clone(), hidden, summary, attends);
+        let link = OutputLink::new(carrier.clone(), exchange.clone(), [hidden, summary], attends, threads);
         (std::mem::take(&mut exchanged.last_cell), exchanged.reminders.take(), link)
     };
     let hidden_states = Dispatch::sab_output(carrier.clone(), exchange.clone(), Output::Hidden);

@@ -4,6 +4,7 @@ use super::exchange::{Exchange, LinkedAdjoint};
 use super::{Kernels, SabBackend, carrier, floats, tensor};
 use crate::fused::readout::{Readout, pack};
 use crate::fused::sweep::ReadoutAdjoint;
+use crate::options::ForwardOptions;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops};
@@ -22,6 +23,8 @@ pub(crate) struct OutputLink {
     summary: FlexTensor,
     /// Whether there are summaries at all; a plain LSTM's are zero (R6).
     attends: bool,
+    /// Threads of the call.
+    threads: usize,
 }
 
 /// A readout of a call's outputs.
@@ -32,13 +35,15 @@ pub(crate) struct LinkedRead {
     /// `None`: all zero.
     summary: Option<FlexTensor>,
     last_step: bool,
+    pub(super) threads: usize,
 }
 
 impl OutputLink {
     pub(super) fn new(
-        carrier: DispatchTensor, exchange: Arc<Exchange>, hidden: FlexTensor, summary: FlexTensor, attends: bool,
+        carrier: DispatchTensor, exchange: Arc<Exchange>, [hidden, summary]: [FlexTensor; 2], attends: bool,
+        threads: usize,
     ) -> Self {
-        Self { carrier, exchange, hidden, summary, attends }
+        Self { carrier, exchange, hidden, summary, attends, threads }
     }
 
     /// Whether a tensor is one of the outputs as the call made it.
@@ -63,7 +68,7 @@ impl OutputLink {
             v1.into_dispatch(),
             v2.into_dispatch(),
             bias.into_dispatch(),
-            LinkedRead { exchange, hidden, summary, last_step },
+            LinkedRead { exchange, hidden, summary, last_step, threads: self.threads },
         ))
     }
 }
@@ -94,7 +99,7 @@ pub(super) fn readout_adjoint(linked: &LinkedAdjoint) -> ReadoutAdjoint<'_> {
 /// Hidden states, summaries, V1, V2 and bias.
 pub(super) type ReadoutOperands = [FlexTensor; 5];
 
-fn readout(operands: &ReadoutOperands) -> Readout<'_> {
+fn readout(operands: &ReadoutOperands, threads: usize) -> Readout<'_> {
     let [hidden, _, v1, v2, bias] = operands;
     Readout {
         rows: hidden.shape()[0],
@@ -102,13 +107,18 @@ fn readout(operands: &ReadoutOperands) -> Readout<'_> {
         output: bias.shape()[0],
         v1: floats(v1),
         v2: floats(v2),
-        threads: crate::options::ForwardOptions::new().thread_count(),
+        threads,
         kernels: Kernels::detect(),
     }
 }
 
-pub(super) fn run_readout(operands: &ReadoutOperands) -> FlexTensor {
-    let readout = readout(operands);
+/// Threads of a readout that belongs to no call.
+pub(super) fn all_cores() -> usize {
+    ForwardOptions::new().thread_count()
+}
+
+pub(super) fn run_readout(operands: &ReadoutOperands, threads: usize) -> FlexTensor {
+    let readout = readout(operands, threads);
     let y = readout.forward(floats(&operands[0]), floats(&operands[1]), floats(&operands[4]));
     tensor(y, vec![readout.rows, readout.output])
 }
@@ -123,7 +133,8 @@ impl Backward<Flex, 5> for ReadoutBackward {
         let d_y = grads.consume::<Flex>(&ops.node).to_contiguous();
         let operands = &ops.state;
         let wanted = [ops.parents[0].is_some(), ops.parents[1].is_some()];
-        let result = readout(operands).backward(floats(&operands[0]), floats(&operands[1]), floats(&d_y), wanted);
+        let readout = readout(operands, all_cores());
+        let result = readout.backward(floats(&operands[0]), floats(&operands[1]), floats(&d_y), wanted);
         let gradients = [result.hidden, result.summary, Some(result.v1), Some(result.v2), Some(result.bias)];
         for ((parent, gradient), operand) in ops.parents.into_iter().zip(gradients).zip(operands) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
@@ -156,7 +167,8 @@ impl Backward<Flex, 4> for LinkedReadoutBackward {
     fn backward(self, ops: Ops<Self::State, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
         let d_y = grads.consume::<Flex>(&ops.node).to_contiguous();
         let (operands, read) = &ops.state;
-        let result = readout(operands).backward(floats(&operands[0]), floats(&operands[1]), floats(&d_y), [false; 2]);
+        let readout = readout(operands, read.threads);
+        let result = readout.backward(floats(&operands[0]), floats(&operands[1]), floats(&d_y), [false; 2]);
         let [carrier_node, v1, v2, bias] = ops.parents;
         if let Some(parent) = carrier_node {
             let (v1, v2, last_step) = (operands[2].clone(), operands[3].clone(), read.last_step);

@@ -1,6 +1,6 @@
 //! exp, sigmoid and tanh on vectors, to a few units in the last place; divisions are shared where they can be.
 
-use super::simd::Simd;
+use super::simd::{LANES, Simd};
 
 /// `e^x`, with x held in -87..=88 so that the result is a normal number. A NaN stays a NaN.
 ///
@@ -23,6 +23,22 @@ pub(super) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
         }
         let y = S::add(S::fma(y, S::mul(r, r), r), S::splat(1.0));
         S::mul(y, S::exp2_whole(n))
+    }
+}
+
+/// Replaces each value by its [`exp`].
+///
+/// # Safety
+/// `values` must span `len` floats, a multiple of 8; the instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn exponentials<S: Simd>(len: usize, values: *mut f32) {
+    // SAFETY: i + LANES <= len.
+    unsafe {
+        let mut i = 0;
+        while i < len {
+            S::store(values.add(i), exp::<S>(S::load(values.add(i))));
+            i += LANES;
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod tests;
 
 use attention::ScoresBackward;
 use cell::CellBackward;
+pub(crate) use simd::LANES;
 
 /// Declares the table and fills it for each instruction set.
 macro_rules! kernel_table {
@@ -62,6 +63,7 @@ kernel_table! {
     cell_forward = cell::cell_forward(hidden: usize, units: (usize, usize), gates: *mut f32, input: *const f32,
         cell_before: *const f32, cell: *mut f32, h_hat: *mut f32);
     cell_backward = cell::cell_backward(hidden: usize, units: (usize, usize), row: CellBackward);
+    exponentials = math::exponentials(len: usize, values: *mut f32);
     to_exponentials = attention::to_exponentials(len: usize, projection: *mut f32) -> bool;
     scores = attention::scores(len: usize, slots: usize, keys: *const f32, query: *const f32, w3: *const f32,
         scores: *mut f32);

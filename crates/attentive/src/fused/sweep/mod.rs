@@ -13,7 +13,7 @@ use super::kernels::gemm::{PANEL, PackedMatrix};
 use super::problem::Problem;
 use super::tape::Tape;
 use super::team::{Shared, Worker};
-use super::weight_gradients::{Pair, Products, States, Sums};
+use super::weight_gradients::{LeftSides, Pair, Products, States, Sums};
 use super::weights::BackwardWeights;
 use remind::Scratch;
 
@@ -78,6 +78,7 @@ pub(super) struct Sweep<'a> {
     pub(super) outputs: OutputAdjoints<'a>,
     pub(super) states: States<'a>,
     pub(super) sums: Sums<'a>,
+    pub(super) left: LeftSides<'a>,
     /// `[batch, padded]`: each row adds up its own, so that threads do not matter.
     pub(super) d_w3: Shared<'a, f32>,
     /// `[batch, time, input]`, if it is wanted.
@@ -115,8 +116,8 @@ impl Sweep<'_> {
         let mut lanes: Vec<Lane> = Vec::with_capacity(carried_from.len());
         // Of the two buffers for the cells' adjoints one is read, the other written, by turns.
         let mut carry_c = self.carry_c;
-        let unit_panels = worker.part_of_all(problem.padded / PANEL);
-        let mut products = Products::new(problem, self.states, self.sums, unit_panels);
+        let chunk = self.chunk_steps * problem.batch * self.kinds;
+        let mut products = Products::new(problem, self.states, self.sums, self.left, chunk, worker);
         self.find_loss(worker);
         worker.sync();
         let mut after_chunk = problem.time;
@@ -134,7 +135,7 @@ impl Sweep<'_> {
                 }
             }
             worker.sync_all();
-            self.add_products(&mut products, first_step, after_chunk);
+            self.add_products(worker, &mut products, first_step, after_chunk);
             worker.sync_all();
             after_chunk = first_step;
         }
@@ -143,7 +144,7 @@ impl Sweep<'_> {
             // SAFETY: the last phase that wrote these ended with a sync of all.
             unsafe {
                 let d_key = self.d_key.slice(0, slots * problem.padded);
-                products.add_keys(self.key_touched.slice(0, slots), d_key);
+                products.add_keys(worker, self.key_touched.slice(0, slots), d_key);
             }
         }
     }
@@ -197,7 +198,7 @@ impl Sweep<'_> {
     }
 
     /// The weights' gradients from a chunk of steps: columns, of all rows.
-    fn add_products(&self, products: &mut Products<'_>, first_step: usize, after_chunk: usize) {
+    fn add_products(&self, worker: &Worker<'_>, products: &mut Products<'_>, first_step: usize, after_chunk: usize) {
         let width = self.problem.batch * self.kinds;
         // SAFETY: see `Sweep`; the chunk was written before a sync of all.
         unsafe {
@@ -205,12 +206,13 @@ impl Sweep<'_> {
                 let t = after_chunk - 1 - place / width;
                 self.chunk_rows.get(place).map(|row| Pair { place, t, row: row as usize })
             };
-            let mut pairs: Vec<Pair> = (0..(after_chunk - first_step) * width).filter_map(noted).collect();
+            let pairs: Vec<Pair> = (0..(after_chunk - first_step) * width).filter_map(noted).collect();
+            let asked = |pair: &&Pair| self.problem.rules.attends() && self.query_touched.get(pair.place);
+            let queries: Vec<Pair> = pairs.iter().filter(asked).copied().collect();
+            products.pack(worker, &pairs, &queries, self.h_hat);
+            worker.sync_all();
             products.add_gates(&pairs, self.d_gates);
-            if self.problem.rules.attends() {
-                pairs.retain(|pair| self.query_touched.get(pair.place));
-                products.add_queries(&pairs, self.h_hat, self.d_query);
-            }
+            products.add_queries(&queries, self.d_query);
         }
     }
 
