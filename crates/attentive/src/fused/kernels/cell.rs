@@ -1,7 +1,10 @@
 //! The LSTM cell (R1), forward and backward, for one row and a range of its units.
 
-use super::math::{sigmoid_and_tanh, tanh, two_sigmoids};
+use super::math::{sigmoid, tanh};
 use super::simd::{LANES, Simd};
+
+/// The place of g among the gates, the one that is a tanh.
+const CANDIDATE: usize = 2;
 
 /// Where the four gates of unit 0 lie: each gate is a run of `hidden` floats, in the order i, f, g, o.
 #[inline(always)]
@@ -23,27 +26,25 @@ pub(super) unsafe fn cell_forward<S: Simd>(
     hidden: usize, units: (usize, usize), gates: *mut f32, input: *const f32, cell_before: *const f32, cell: *mut f32,
     h_hat: *mut f32,
 ) {
-    let mut unit = units.0;
-    while unit < units.1 {
-        // SAFETY: unit + LANES <= units.1 <= hidden.
-        unsafe {
-            let mut pre = load_gates::<S>(gates, hidden, unit);
-            if !input.is_null() {
-                let input = load_gates::<S>(input, hidden, unit);
-                for gate in 0..4 {
-                    pre[gate] = S::add(pre[gate], input[gate]);
+    // SAFETY: unit + LANES <= units.1 <= hidden.
+    unsafe {
+        // Short loops one after another: a long one waits for its own results, with nothing else at hand to compute.
+        for gate in 0..4 {
+            for unit in (units.0..units.1).step_by(LANES) {
+                let place = gates.add(gate * hidden + unit);
+                let mut x = S::load(place);
+                if !input.is_null() {
+                    x = S::add(x, S::load(input.add(gate * hidden + unit)));
                 }
+                S::store(place, if gate == CANDIDATE { tanh::<S>(x) } else { sigmoid::<S>(x) });
             }
-            let (i, f) = two_sigmoids::<S>(pre[0], pre[1]);
-            let (o, g) = sigmoid_and_tanh::<S>(pre[3], pre[2]);
+        }
+        for unit in (units.0..units.1).step_by(LANES) {
+            let [i, f, g, o] = load_gates::<S>(gates, hidden, unit);
             let c = S::fma(f, S::load(cell_before.add(unit)), S::mul(i, g));
-            for (gate, value) in [i, f, g, o].into_iter().enumerate() {
-                S::store(gates.add(gate * hidden + unit), value);
-            }
             S::store(cell.add(unit), c);
             S::store(h_hat.add(unit), S::mul(o, tanh::<S>(c)));
         }
-        unit += LANES;
     }
 }
 

@@ -1,8 +1,8 @@
-//! exp, sigmoid and tanh on vectors, to a few units in the last place; divisions are shared where they can be.
+//! exp, sigmoid and tanh on vectors, to a few units in the last place.
 
-use super::simd::{LANES, Simd};
+use super::simd::{EXPONENT_SHIFT, LANES, Simd};
 
-/// `e^x`, with x held in -87..=88 so that the result is a normal number. A NaN stays a NaN.
+/// `e^x`, with x held in -87..=87 so that the result and its inverse are normal numbers. A NaN stays a NaN.
 ///
 /// Range reduction by ln 2 in two parts and a polynomial of degree six (the coefficients are those of the
 /// Cephes library); the relative error is below 2e-7.
@@ -13,8 +13,9 @@ use super::simd::{LANES, Simd};
 pub(super) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
     // SAFETY: the caller promises the instruction set; no memory is touched.
     unsafe {
-        let x = S::min(S::max(x, S::splat(-87.0)), S::splat(88.0));
-        let n = S::round(S::mul(x, S::splat(std::f32::consts::LOG2_E)));
+        let x = S::min(S::max(x, S::splat(-87.0)), S::splat(87.0));
+        let shifted = S::fma(x, S::splat(std::f32::consts::LOG2_E), S::splat(EXPONENT_SHIFT));
+        let n = S::sub(shifted, S::splat(EXPONENT_SHIFT));
         let r = S::fnma(n, S::splat(0.693_359_4), x);
         let r = S::fnma(n, S::splat(-2.121_944_4e-4), r);
         let mut y = S::splat(1.987_569_1e-4);
@@ -22,7 +23,7 @@ pub(super) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
             y = S::fma(y, r, S::splat(coefficient));
         }
         let y = S::add(S::fma(y, S::mul(r, r), r), S::splat(1.0));
-        S::mul(y, S::exp2_whole(n))
+        S::mul(y, S::power_of_two(shifted))
     }
 }
 
@@ -42,51 +43,16 @@ pub(super) unsafe fn exponentials<S: Simd>(len: usize, values: *mut f32) {
     }
 }
 
-/// The largest exponent of which two denominators can be multiplied: `(1 + e^43)^2` is a finite float.
-const SHARED_LIMIT: f32 = 43.0;
-
-/// `1 + e^-x`, the denominator of a sigmoid, with -x held below [`SHARED_LIMIT`]: a sigmoid is then never below 2e-19.
+/// `1 / (1 + e^-x)`
 ///
 /// # Safety
 /// The instruction set of `S` must be available.
 #[inline(always)]
-unsafe fn sigmoid_denominator<S: Simd>(x: S::V) -> S::V {
+pub(super) unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
     // SAFETY: as for `exp`.
     unsafe {
-        let negated = S::min(S::sub(S::splat(0.0), x), S::splat(SHARED_LIMIT));
-        S::add(S::splat(1.0), exp::<S>(negated))
-    }
-}
-
-/// Two sigmoids with one division.
-///
-/// # Safety
-/// The instruction set of `S` must be available.
-#[inline(always)]
-pub(super) unsafe fn two_sigmoids<S: Simd>(x: S::V, y: S::V) -> (S::V, S::V) {
-    // SAFETY: as for `exp`.
-    unsafe {
-        let (x, y) = (sigmoid_denominator::<S>(x), sigmoid_denominator::<S>(y));
-        let quotient = S::div(S::splat(1.0), S::mul(x, y));
-        (S::mul(quotient, y), S::mul(quotient, x))
-    }
-}
-
-/// A sigmoid and a tanh with one division.
-///
-/// # Safety
-/// The instruction set of `S` must be available.
-#[inline(always)]
-pub(super) unsafe fn sigmoid_and_tanh<S: Simd>(x: S::V, y: S::V) -> (S::V, S::V) {
-    // SAFETY: as for `exp`.
-    unsafe {
-        let denominator = sigmoid_denominator::<S>(x);
-        let (p, q) = tanh_quotient::<S>(y);
-        let quotient = S::div(S::splat(1.0), S::mul(denominator, q));
-        // Two roundings more than a plain quotient could step over 1.
-        let tanh = S::mul(S::mul(p, denominator), quotient);
-        let tanh = S::min(S::max(tanh, S::splat(-1.0)), S::splat(1.0));
-        (S::mul(quotient, q), S::saturate(tanh, y, TANH_IS_ONE))
+        let one = S::splat(1.0);
+        S::div(one, S::add(one, exp::<S>(S::sub(S::splat(0.0), x))))
     }
 }
 
@@ -101,23 +67,10 @@ const TANH_IS_ONE: f32 = 9.02;
 pub(super) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
     // SAFETY: as for `exp`.
     unsafe {
-        let (p, q) = tanh_quotient::<S>(x);
-        S::saturate(S::div(p, q), x, TANH_IS_ONE)
-    }
-}
-
-/// Numerator and denominator of tanh up to ±7.9; the denominator lies between 0.004 and 1.
-///
-/// # Safety
-/// The instruction set of `S` must be available.
-#[inline(always)]
-unsafe fn tanh_quotient<S: Simd>(x: S::V) -> (S::V, S::V) {
-    // SAFETY: as for `exp`.
-    unsafe {
         // Beyond this bound the quotient would leave -1..=1.
         const BOUND: f32 = 7.905_311;
-        let x = S::min(S::max(x, S::splat(-BOUND)), S::splat(BOUND));
-        let square = S::mul(x, x);
+        let held = S::min(S::max(x, S::splat(-BOUND)), S::splat(BOUND));
+        let square = S::mul(held, held);
         let mut p = S::splat(-2.760_768_5e-16);
         for coefficient in [2.000_188e-13, -8.604_672e-11, 5.122_297e-8, 1.485_722_4e-5, 6.372_619e-4, 4.893_524_6e-3] {
             p = S::fma(square, p, S::splat(coefficient));
@@ -126,6 +79,6 @@ unsafe fn tanh_quotient<S: Simd>(x: S::V) -> (S::V, S::V) {
         for coefficient in [1.185_347e-4, 2.268_434_6e-3, 4.893_525e-3] {
             q = S::fma(square, q, S::splat(coefficient));
         }
-        (S::mul(x, p), q)
+        S::saturate(S::div(S::mul(held, p), q), x, TANH_IS_ONE)
     }
 }

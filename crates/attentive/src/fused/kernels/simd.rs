@@ -7,6 +7,10 @@
 /// How many floats one vector holds.
 pub(crate) const LANES: usize = 8;
 
+/// Added to a small number this leaves no bits for a fraction, so that the sum is rounded to the nearest whole number n, whose
+/// low bits are then n + 127: the exponent of `2^n`.
+pub(crate) const EXPONENT_SHIFT: f32 = 12_582_912.0 + 127.0;
+
 /// The vector operations that the kernels are written in.
 ///
 /// Every operation is `unsafe`: the instruction set must be there at run time, and pointers must be valid for
@@ -26,9 +30,8 @@ pub(crate) trait Simd: Copy {
     unsafe fn fnma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn min(x: Self::V, bound: Self::V) -> Self::V;
     unsafe fn max(x: Self::V, bound: Self::V) -> Self::V;
-    unsafe fn round(x: Self::V) -> Self::V;
-    /// `2^n` for a whole number `n` in -126..=127.
-    unsafe fn exp2_whole(n: Self::V) -> Self::V;
+    /// `2^n` from `n + EXPONENT_SHIFT`, n a whole number in -126..=127.
+    unsafe fn power_of_two(shifted: Self::V) -> Self::V;
     /// The sum of all lanes, always in the same order.
     unsafe fn sum(v: Self::V) -> f32;
     /// `value`, or ±1 with the sign of `x` where x is beyond `limit`. A NaN is not beyond.
@@ -101,14 +104,8 @@ impl Simd for Portable {
         zip(x, bound, |x, bound| if bound > x { bound } else { x })
     }
     #[inline(always)]
-    unsafe fn round(x: Self::V) -> Self::V {
-        // Adding 1.5 * 2^23 leaves no bits for a fraction: round to nearest even, as the AVX2 instruction does.
-        const SHIFT: f32 = 12_582_912.0;
-        x.map(|x| (x + SHIFT) - SHIFT)
-    }
-    #[inline(always)]
-    unsafe fn exp2_whole(n: Self::V) -> Self::V {
-        n.map(|n| f32::from_bits(((n as i32 + 127) << 23) as u32))
+    unsafe fn power_of_two(shifted: Self::V) -> Self::V {
+        shifted.map(|x| f32::from_bits(x.to_bits() << 23))
     }
     #[inline(always)]
     unsafe fn sum(v: Self::V) -> f32 {
@@ -187,15 +184,8 @@ mod avx2 {
             unsafe { _mm256_max_ps(bound, x) }
         }
         #[inline(always)]
-        unsafe fn round(x: __m256) -> __m256 {
-            unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x) }
-        }
-        #[inline(always)]
-        unsafe fn exp2_whole(n: __m256) -> __m256 {
-            unsafe {
-                let biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-                _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
-            }
+        unsafe fn power_of_two(shifted: __m256) -> __m256 {
+            unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(shifted))) }
         }
         #[inline(always)]
         unsafe fn sum(v: __m256) -> f32 {
