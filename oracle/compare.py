@@ -5,7 +5,8 @@
 
 A step is forward, cross-entropy, backward, clipping of the global norm and Adam, on the same shapes. Rounds of the two
 programs alternate, each takes the best of all its steps, and both have the same number of threads. `plain` is eager
-PyTorch as one writes it, `tuned` the fastest that was found (see `peer.py`).
+PyTorch as one writes it, `tuned` the fastest that was found (see `peer.py`). The last column says how near Attentive's
+matrix products alone bring it to what the machine's arithmetic units did at best in the same rounds.
 """
 
 import argparse
@@ -51,26 +52,31 @@ def main():
         our_steps, peer_steps = STEPS[case]
         styles = ["plain"] if CASES[case].sab is None else ["plain", "tuned"]
         best = {name: float("inf") for name in ["attentive", *styles]}
+        limit = 0.0
         for _ in range(arguments.rounds):
+            limit = max(limit, run([ours, "limit", "--threads", str(arguments.threads), "--repeats", "50"])["best"])
             result = run([ours, case, "--threads", str(arguments.threads), "--repeats", str(our_steps)])
             best["attentive"] = min(best["attentive"], result["best"])
+            gflop = result["gflop"]
             for style in styles:
                 result = run([sys.executable, str(HERE / "peer.py"), "--case", case, "--style", style,
                               "--threads", str(arguments.threads), "--repeats", str(peer_steps)])
                 best[style] = min(best[style], result["best"])
                 torch_version = result["torch"]
-        figures.append({"case": case, "milliseconds": best, "wanted": WANTED[case]})
+        figures.append({"case": case, "milliseconds": best, "wanted": WANTED[case], "gflop": gflop, "limit_gflops": limit})
         print(f"measured {case}", file=sys.stderr)
 
     print(f"{cpu_name()}, {arguments.threads} threads, PyTorch {torch_version}, best of {arguments.rounds} rounds\n")
-    print("| case | attentive, ms | PyTorch plain, ms | ratio | wanted | PyTorch tuned, ms | ratio |")
-    print("|---|---|---|---|---|---|---|")
+    print("| case | attentive, ms | PyTorch plain, ms | ratio | wanted | PyTorch tuned, ms | ratio | "
+          "products, GFLOP | limit, GFLOP/s | share |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for figure in figures:
         best = figure["milliseconds"]
         ratios = {style: best[style] / best["attentive"] for style in best}
         tuned = f"{best['tuned']:.0f} | {ratios['tuned']:.1f}" if "tuned" in best else "- | -"
         print(f"| {figure['case']} | {best['attentive']:.1f} | {best['plain']:.0f} | {ratios['plain']:.1f} | "
-              f"{figure['wanted']:g} | {tuned} |")
+              f"{figure['wanted']:g} | {tuned} | {figure['gflop']:.1f} | {figure['limit_gflops']:.0f} | "
+              f"{100 * figure['gflop'] / best['attentive'] * 1e3 / figure['limit_gflops']:.0f} % |")
     if arguments.json:
         arguments.json.write_text(json.dumps({"cpu": cpu_name(), "threads": arguments.threads, "torch": torch_version,
                                               "rounds": arguments.rounds, "figures": figures}, indent=1) + "\n")

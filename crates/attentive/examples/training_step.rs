@@ -5,10 +5,14 @@
 //! cargo run --release -p attentive --example training_step -- CASE [--threads N] [--repeats N] [--phases]
 //! ```
 //!
-//! Prints one line of JSON for each case, like `oracle/peer.py`.
+//! Prints one line of JSON for each case, like `oracle/peer.py`. CASE is copy100, copy300, lstm100, last784, chars, all, or
+//! `limit`: what the machine's arithmetic units can do at most, in GFLOP/s.
 #![allow(clippy::print_stdout)]
 
-use attentive::{ForwardOptions, SabInput, SabLstm, SabLstmConfig, SabReadout, SabReadoutConfig, cross_entropy};
+use attentive::{
+    ForwardOptions, KTop, KTrunc, SabInput, SabLstm, SabLstmConfig, SabReadout, SabReadoutConfig, arithmetic_limit,
+    cross_entropy,
+};
 use burn::backend::Flex;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
@@ -27,6 +31,23 @@ struct Case {
     steps: usize,
     tokens: bool,
     loss_on_last_step: bool,
+}
+
+impl Case {
+    /// Floating-point operations of the products of one step with all rows active: the recurrent weights, W1 and W2, forward
+    /// and backward. Inputs, readout and everything else are left out.
+    fn gflop(&self) -> f64 {
+        let hidden = self.config.hidden as f64;
+        let (gates, square) = (4.0 * hidden * hidden, hidden * hidden);
+        let attends = self.config.k_top != KTop::Count(0);
+        let attention = if attends { square + square / self.config.k_att as f64 } else { 0.0 };
+        let handed_down = match self.config.k_trunc {
+            KTrunc::None => 1.0,
+            KTrunc::Every(steps) => 1.0 - 1.0 / steps as f64,
+        };
+        let multiply_adds = 2.0 * (gates + attention) + handed_down * gates;
+        2.0 * multiply_adds * (self.batch * self.steps) as f64 / 1e9
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -189,6 +210,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             other => wanted = other.to_string(),
         }
     }
+    if wanted == "limit" {
+        let mut figures = arithmetic_limit(threads, repeats.max(1));
+        figures.sort_by(f64::total_cmp);
+        let (median, best) = (figures[figures.len() / 2], figures[figures.len() - 1]);
+        println!("{{\"limit\": \"GFLOP/s\", \"threads\": {threads}, \"best\": {best:.1}, \"median\": {median:.1}}}");
+        return Ok(());
+    }
     let mut found = false;
     for case in cases().into_iter().filter(|case| wanted == "all" || wanted == case.name) {
         found = true;
@@ -211,7 +239,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let name = case.name;
         println!(
             "{{\"case\": \"{name}\", \"threads\": {threads}, \"best\": {best:.3}, \"median\": {median:.3}, \"repeats\": \
-             {repeats}, \"first_loss\": {:.6}, \"last_loss\": {last_loss:.6}}}",
+             {repeats}, \"gflop\": {:.3}, \"first_loss\": {:.6}, \"last_loss\": {last_loss:.6}}}",
+            case.gflop(),
             first_loss.unwrap_or(f32::NAN)
         );
         if phases {
@@ -222,6 +251,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     if found {
         Ok(())
     } else {
-        Err(format!("there is no case `{wanted}`: copy100, copy300, lstm100, last784, chars or all").into())
+        Err(format!("there is no case `{wanted}`: copy100, copy300, lstm100, last784, chars, all or limit").into())
     }
 }

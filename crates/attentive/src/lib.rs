@@ -71,6 +71,8 @@ mod config;
 mod error;
 #[cfg(feature = "flex")]
 mod fused;
+#[cfg(feature = "flex")]
+mod limit;
 mod loss;
 mod lstm;
 mod memory;
@@ -86,6 +88,8 @@ mod state;
 pub use allocation::keep_freed_memory;
 pub use config::{Hops, Initialization, KTop, KTrunc, SabLstmConfig, ScoreGradient, TruncPhase};
 pub use error::{Result, SabError};
+#[cfg(feature = "flex")]
+pub use limit::arithmetic_limit;
 pub use loss::{cross_entropy, cross_entropy_by};
 pub use lstm::{SabInput, SabLstm, SabOutput, SabStepInput, SabStepOutput};
 pub use options::{ForwardOptions, InstructionSet, Path};

@@ -14,6 +14,7 @@ pub(crate) mod burn;
 mod forward;
 mod kernels;
 mod keys;
+mod limit;
 mod loss;
 mod pool;
 mod problem;
@@ -24,6 +25,8 @@ mod tape;
 mod team;
 mod weight_gradients;
 mod weights;
+
+pub(crate) use limit::arithmetic_limit;
 
 #[cfg(test)]
 mod tests {

@@ -82,3 +82,25 @@ pub(super) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
         S::saturate(S::div(S::mul(held, p), q), x, TANH_IS_ONE)
     }
 }
+
+/// Sums of which [`multiply_adds`] keeps that many under way, enough to hide the latency of any CPU.
+pub(crate) const CHAINS: usize = 12;
+
+/// Does nothing but multiply and add in registers, `rounds * CHAINS` vectors.
+///
+/// # Safety
+/// The instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn multiply_adds<S: Simd>(rounds: usize) -> f32 {
+    // SAFETY: the caller promises the instruction set; no memory is touched.
+    unsafe {
+        let (factor, addend) = (S::splat(0.999_999), S::splat(1e-7));
+        let mut sums = [S::splat(1.0); CHAINS];
+        for _ in 0..rounds {
+            for sum in &mut sums {
+                *sum = S::fma(*sum, factor, addend);
+            }
+        }
+        sums.into_iter().map(|sum| S::sum(sum)).sum()
+    }
+}

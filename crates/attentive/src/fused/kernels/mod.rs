@@ -13,6 +13,7 @@ mod tests;
 
 use attention::ScoresBackward;
 use cell::CellBackward;
+pub(crate) use math::CHAINS;
 pub(crate) use simd::LANES;
 
 /// Declares the table and fills it for each instruction set.
@@ -74,6 +75,7 @@ kernel_table! {
     sum = attention::sum(len: usize, a: *const f32, b: *const f32, to: *mut f32);
     pack_left = gemm::pack_left(rows: usize, first: usize, left: &[&[f32]], packed: &mut [f32]);
     add_columns = gemm::add_columns(pairs: usize, panel: *const f32, sum: *mut f32);
+    multiply_adds = math::multiply_adds(rounds: usize) -> f32;
     scaled = attention::scaled(len: usize, scale: f32, from: *const f32, to: *mut f32, add: bool);
 }
 
