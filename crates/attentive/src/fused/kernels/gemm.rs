@@ -214,21 +214,26 @@ pub(super) unsafe fn pack_left<S: Simd>(rows: usize, first: usize, left: &[&[f32
             to.copy_from_slice(&from[column..column + HEIGHT]);
         }
     }
-    let tiles = rows.div_ceil(TILE_ROWS);
-    let (mut row, mut rest) = (0, packed);
-    for tile in 0..tiles {
-        let row_end = rows * (tile + 1) / tiles;
-        let (to, behind) = rest.split_at_mut((row_end - row) * left.len());
-        let column = first + row;
-        match row_end - row {
-            6 => pack::<6>(column, left, to),
-            5 => pack::<5>(column, left, to),
-            4 => pack::<4>(column, left, to),
-            3 => pack::<3>(column, left, to),
-            2 => pack::<2>(column, left, to),
-            _ => pack::<1>(column, left, to),
+    // Rows of a batch often lie a multiple of the page size apart, where they compete for the same eight places of the L1
+    // cache: eight of them are used up before the next come.
+    const AT_A_TIME: usize = 8;
+    let (pairs, tiles) = (left.len(), rows.div_ceil(TILE_ROWS));
+    for (block, left) in left.chunks(AT_A_TIME).enumerate() {
+        let mut row = 0;
+        for tile in 0..tiles {
+            let row_end = rows * (tile + 1) / tiles;
+            let (column, height) = (first + row, row_end - row);
+            let to = &mut packed[row * pairs + block * AT_A_TIME * height..][..left.len() * height];
+            match height {
+                6 => pack::<6>(column, left, to),
+                5 => pack::<5>(column, left, to),
+                4 => pack::<4>(column, left, to),
+                3 => pack::<3>(column, left, to),
+                2 => pack::<2>(column, left, to),
+                _ => pack::<1>(column, left, to),
+            }
+            row = row_end;
         }
-        (row, rest) = (row_end, behind);
     }
 }
 
