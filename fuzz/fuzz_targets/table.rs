@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sab::data::{AnswerKind, AnswerOn, TableLayout, parse_table};
+use sab::data::{AnswerKind, AnswerOn, TableLayout, parse_questions, parse_table};
 use std::path::Path;
 
 fuzz_target!(|data: &[u8]| {
@@ -16,6 +16,11 @@ fuzz_target!(|data: &[u8]| {
         for sequence in &table.sequences {
             assert_eq!(sequence.features.len(), sequence.steps * table.feature_names.len());
             assert_eq!(sequence.answers.len(), if table.on == AnswerOn::Each { sequence.steps } else { 1 });
+        }
+    }
+    if let Ok(questions) = parse_questions(Path::new("fuzz"), csv, &layout) {
+        for question in &questions.sequences {
+            assert_eq!(question.features.len(), question.steps.len() * questions.feature_names.len());
         }
     }
 });

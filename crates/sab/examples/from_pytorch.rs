@@ -47,8 +47,8 @@ pub fn run(folder: &Path) -> Result<f32, Box<dyn Error>> {
         }
     };
     // The outputs of every step from the first on; nobody knows the right answers here.
-    let answers = Answers::Values(Vec::new());
-    let batch = Batch { rows: shape[0], steps: shape[1], input, asked: Asked::From(0), answers };
+    let (asked, answers) = (Asked::From(0), Answers::Unknown);
+    let batch = Batch { rows: shape[0], steps: shape[1], input, asked, answers };
     let outputs = model.answer(&batch, &ForwardOptions::new(), &device)?; // [rows * steps, outputs]
     println!("{} sequences of {} steps: outputs {:?}", batch.rows, batch.steps, outputs.dims());
 

@@ -18,6 +18,7 @@ pub mod experiment;
 pub mod heat_map;
 pub mod line_chart;
 pub mod models;
+pub mod predict;
 pub mod report;
 pub mod reproduce;
 pub mod rng;

@@ -12,7 +12,7 @@ fn help_and_version_are_printed() {
         assert!(help.contains(part), "{help}");
     }
     assert_eq!(place.ok(&["--version"]), concat!("sab ", env!("CARGO_PKG_VERSION"), "\n"));
-    for command in ["train", "eval", "transfer", "sample", "attention", "info", "data", "completions"] {
+    for command in ["train", "eval", "predict", "transfer", "sample", "attention", "info", "data", "completions"] {
         assert!(place.ok(&[command, "--help"]).contains("Usage: sab"), "{command}");
     }
 }

@@ -163,6 +163,7 @@ fn layout(u: &mut arbtest::arbitrary::Unstructured) -> arbtest::arbitrary::Resul
         features: name(u)?.into_iter().collect(),
         kind: *u.choose(&[None, Some(AnswerKind::Class), Some(AnswerKind::Value)])?,
         on: *u.choose(&[AnswerOn::Last, AnswerOn::Each])?,
+        classes: if u.arbitrary()? { vec!["yes".into(), "no".into()] } else { Vec::new() },
     })
 }
 
@@ -175,6 +176,12 @@ fn mutated_tables() {
         mutate(u, &mut bytes)?;
         if let Ok(table) = parse_table(Path::new(NAME), &bytes, &layout) {
             consistent_table(&table);
+            assert!(layout.classes.is_empty() || table.class_names.is_empty() || table.class_names == layout.classes);
+        }
+        if let Ok(questions) = parse_questions(Path::new(NAME), &bytes, &layout) {
+            let width = questions.feature_names.len();
+            let fits = |one: &Question| !one.steps.is_empty() && one.features.len() == one.steps.len() * width;
+            assert!(width > 0 && questions.sequences.iter().all(fits));
         }
         Ok(())
     });

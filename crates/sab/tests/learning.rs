@@ -67,6 +67,7 @@ fn rows_alone(batch: &Batch) -> Vec<Batch> {
         let answers = match &batch.answers {
             Answers::Classes(right) => Answers::Classes(right[from..from + count].to_vec()),
             Answers::Values(right) => Answers::Values(right[from..from + count].to_vec()),
+            Answers::Unknown => Answers::Unknown,
         };
         let values = values[row * batch.steps * width..][..length * width].to_vec();
         Batch { rows: 1, steps: length, input: Input::Dense { width: *width, values }, asked, answers }
@@ -102,7 +103,7 @@ impl ModuleVisitor for Collect<'_> {
 /// The gradient of a batch's loss for each parameter.
 fn gradient(model: &Model, batch: &Batch, device: &Device) -> Vec<Vec<f64>> {
     let outputs = model.answer(batch, &options(), device).expect("outputs");
-    let gradients = loss(outputs, batch, device).backward();
+    let gradients = loss(outputs, batch, device).expect("a loss").backward();
     let mut collect = Collect { gradients: &gradients, found: Vec::new() };
     model.visit(&mut collect);
     collect.found
@@ -202,6 +203,7 @@ fn plain_loss(outputs: &[f32], batch: &Batch) -> f64 {
                 sum.ln() - f64::from(output[right[place] as usize])
             }
             Answers::Values(right) => (f64::from(output[0]) - f64::from(right[place])).powi(2),
+            Answers::Unknown => panic!("answers were expected"),
         }
     };
     let mean = |places: &mut dyn Iterator<Item = usize>| {
@@ -241,7 +243,7 @@ fn the_loss_is_that_of_plain_code() {
                 steps,
                 input: Input::Tokens(vec![0; rows * steps]),
                 asked: asked.clone(),
-                answers: Answers::Values(Vec::new()),
+                answers: Answers::Unknown,
             };
             let count = batch.answer_count();
             batch.answers = match width {
@@ -250,9 +252,12 @@ fn the_loss_is_that_of_plain_code() {
             };
             let outputs: Vec<f32> = (0..count * width).map(|place| (place * 37 % 23) as f32 / 3.0 - 4.0).collect();
             let tensor = Tensor::<2>::from_data(TensorData::new(outputs.clone(), [count, width]), &device);
-            let found = f64::from(loss(tensor, &batch, &device).into_scalar::<f32>());
+            let found = f64::from(loss(tensor.clone(), &batch, &device).expect("a loss").into_scalar::<f32>());
             let right = plain_loss(&outputs, &batch);
             assert!((found / right - 1.0).abs() < 1e-5, "{asked:?}, {width} outputs: {found} and {right}");
+            // What nobody knows the answers of has no loss.
+            batch.answers = Answers::Unknown;
+            assert!(loss(tensor, &batch, &device).is_err_and(|why| why.to_string().contains("not judged")));
         }
     }
 }

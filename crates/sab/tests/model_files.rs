@@ -38,8 +38,7 @@ fn example(folder: &Path) -> (Batch, Vec<f32>) {
             (Input::Dense { width: dense.shape()[2], values: floats(&dense) }, dense.shape().to_vec())
         }
     };
-    let batch =
-        Batch { rows: shape[0], steps: shape[1], input, asked: Asked::From(0), answers: Answers::Values(Vec::new()) };
+    let batch = Batch { rows: shape[0], steps: shape[1], input, asked: Asked::From(0), answers: Answers::Unknown };
     (batch, floats(&file.tensor("outputs").expect("outputs")))
 }
 
@@ -101,7 +100,7 @@ fn a_model_trained_here_gives_the_same_outputs_in_pytorch() {
     let (rows, steps) = (3, 40);
     let tokens: Vec<i32> = (0..rows * steps).map(|place| (place * place % 10) as i32).collect();
     let input = Input::Tokens(tokens.clone());
-    let batch = Batch { rows, steps, input, asked: Asked::From(0), answers: Answers::Classes(Vec::new()) };
+    let batch = Batch { rows, steps, input, asked: Asked::From(0), answers: Answers::Unknown };
     let outputs = model.answer(&batch, &ForwardOptions::new(), &device).expect("outputs");
     let outputs = outputs.into_data().try_to_vec::<f32>().expect("floats");
     let bytes = |numbers: Vec<[u8; 4]>| numbers.concat();

@@ -8,6 +8,7 @@ mod data;
 mod eval;
 mod info;
 mod man;
+mod predict;
 mod report;
 mod reproduce;
 mod sample;
@@ -36,6 +37,7 @@ Examples:
   sab train copy                              learn to copy ten digits across 100 blank steps
   sab train text --file book.txt              a language model of a text of your own
   sab train csv --file sensors.csv            classify or predict your own sequences
+  sab predict RUN new.csv                     the answers of such a model to new sequences
   sab train --resume runs/copy-100-sab-trunc5-top5-seed1
   sab transfer RUN --lengths 100,1000,5000    does it still know at other lengths?
   sab attention RUN                           a picture of what each step was reminded of
@@ -54,6 +56,7 @@ struct Cli {
 enum Command {
     Train(Box<train::TrainArguments>),
     Eval(eval::EvalArguments),
+    Predict(predict::PredictArguments),
     Transfer(transfer::TransferArguments),
     Sample(sample::SampleArguments),
     Attention(attention::AttentionArguments),
@@ -81,6 +84,7 @@ pub fn run() -> ExitCode {
     let done = match cli.command {
         Command::Train(arguments) => train::run(*arguments),
         Command::Eval(arguments) => eval::run(&arguments),
+        Command::Predict(arguments) => predict::run(&arguments),
         Command::Transfer(arguments) => transfer::run(&arguments),
         Command::Sample(arguments) => sample::run(&arguments),
         Command::Attention(arguments) => attention::run(&arguments),

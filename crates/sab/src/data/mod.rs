@@ -26,7 +26,8 @@ pub use images::{ImageSet, Images};
 pub use mnist::{load_mnist, parse_idx};
 pub use ptb::load_ptb;
 pub use table::{
-    AnswerKind, AnswerOn, Answers, Sequence, Standardization, Table, TableLayout, TableSplit, load_table, parse_table,
+    AnswerKind, AnswerOn, Answers, Question, Questions, Sequence, Standardization, Table, TableLayout, TableSplit,
+    load_questions, load_table, parse_questions, parse_table,
 };
 pub use text::{TextSplit, load_text, load_text8, parse_text};
 pub use verify::{FileReport, Verdict, verify, verify_set};

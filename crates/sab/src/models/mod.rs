@@ -100,15 +100,16 @@ impl Model {
 }
 
 /// The loss over the answers that count, as the batch weights them: cross-entropy for classes, squared error for numbers.
+/// An error if the batch does not have the right answers.
 pub fn loss(outputs: Tensor<2>, batch: &Batch, device: &Device) -> Result<Tensor<1>> {
     let answers = outputs.dims()[0];
     let weights = batch.weights().map(|weights| Tensor::<1>::from_data(TensorData::new(weights, [answers]), device));
     match &batch.answers {
-        Answers::Classes(right) => {
+        Answers::Classes(right) if right.len() == answers => {
             let right = Tensor::<1, Int>::from_data(TensorData::new(right.clone(), [answers]), device);
             Ok(cross_entropy(outputs, right, weights)?)
         }
-        Answers::Values(right) => {
+        Answers::Values(right) if right.len() == answers => {
             let right = Tensor::<2>::from_data(TensorData::new(right.clone(), [answers, 1]), device);
             let losses = (outputs - right).square();
             Ok(match weights {
@@ -116,6 +117,7 @@ pub fn loss(outputs: Tensor<2>, batch: &Batch, device: &Device) -> Result<Tensor
                 Some(weights) => (losses * weights.unsqueeze_dim(1)).sum(),
             })
         }
+        _ => Err(batch.unanswered().into()),
     }
 }
 

@@ -10,14 +10,19 @@ const PARTIAL: &str = "partial";
 
 /// Writes a file whole or not at all: beside its place, to the disk, then into its place.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_with(path, |file| file.write_all(bytes).map_err(|why| LabError::file("write", path, &why)))
+}
+
+/// Writes a file whole or not at all, with what `fill` puts into it; if that fails, the old file stays.
+pub fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let partial = partial_of(path);
-    let done =
-        write_through(&partial, bytes).and_then(|()| fs::rename(&partial, path)).and_then(|()| sync_parent(path));
-    done.map_err(|why| {
-        // Nothing half-written stays behind; if that fails too, the first error says more.
-        let _ = fs::remove_file(&partial);
-        LabError::file("write", path, &why)
-    })
+    let wrong = |why: io::Error| LabError::file("write", path, &why);
+    let done = File::create(&partial).map_err(wrong).and_then(|mut file| {
+        fill(&mut file)?;
+        file.sync_all().and_then(|()| fs::rename(&partial, path)).and_then(|()| sync_parent(path)).map_err(wrong)
+    });
+    // Nothing half-written stays behind; if that fails too, the first error says more.
+    done.inspect_err(|_| _ = fs::remove_file(&partial))
 }
 
 /// Writes a JSON file.
@@ -44,12 +49,6 @@ fn partial_of(path: &Path) -> PathBuf {
     name.push(".");
     name.push(PARTIAL);
     name.into()
-}
-
-fn write_through(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 /// A rename is on the disk when its directory is.

@@ -55,6 +55,12 @@ impl ModelConfig {
         }
     }
 
+    /// Whether this, kept when a run began, is what the run's settings and data make now.
+    pub(crate) fn fits(&self, now: &Self) -> bool {
+        let same = Self { facts: TaskFacts::default(), ..self.clone() };
+        same == Self { facts: TaskFacts::default(), ..now.clone() } && self.facts.fit(&now.facts)
+    }
+
     /// Writes `config.json`.
     pub fn save(&self, folder: &Path) -> Result<()> {
         atomic::write_json(&folder.join(CONFIG), self)

@@ -78,7 +78,7 @@ pub fn resume(path: &Path, data_dir: Option<&Path>, session: Session, style: Sty
     }
     let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
     let (saved, now) = (ModelConfig::load(path)?, ModelConfig::new(experiment.task.name(), &*task, &experiment.model));
-    if saved != now {
+    if !saved.fits(&now) {
         let path = path.display();
         return Err(LabError::Run(format!(
             "{path}/config.json does not fit config.toml and the data as they are now: one of them has changed since the \

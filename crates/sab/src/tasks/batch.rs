@@ -1,5 +1,7 @@
 //! [`Batch`]: sequences and what is asked about them, as plain numbers on the host.
 
+use crate::data::DataError;
+
 /// What the network sees.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
@@ -12,6 +14,17 @@ pub enum Input {
         /// All of them.
         values: Vec<f32>,
     },
+}
+
+impl Input {
+    /// Sequences `[steps, width]` of several lengths, each padded with zeros to `steps`.
+    pub fn padded(sequences: &[&[f32]], width: usize, steps: usize) -> Self {
+        let mut values = vec![0.0; sequences.len() * steps * width];
+        for (row, sequence) in values.chunks_exact_mut((steps * width).max(1)).zip(sequences) {
+            row.iter_mut().zip(*sequence).for_each(|(place, value)| *place = *value);
+        }
+        Self::Dense { width, values }
+    }
 }
 
 /// Which steps are asked for an answer.
@@ -41,6 +54,8 @@ pub enum Answers {
     Classes(Vec<i32>),
     /// Numbers.
     Values(Vec<f32>),
+    /// Nobody knows them: the batch is to be answered, not judged. It has no loss and no tally.
+    Unknown,
 }
 
 /// Sequences of one length, shorter ones padded with zeros at the end. Padding changes no result: the network is causal,
@@ -60,6 +75,15 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The error of whoever wants the right answers of a batch that does not have them.
+    pub(crate) fn unanswered(&self) -> DataError {
+        let (rows, steps, count) = (self.rows, self.steps, self.answer_count());
+        DataError::Invalid(format!(
+            "a batch of {rows} sequences of {steps} steps does not have the {count} right answers that it asks for: it can \
+             be answered, not judged"
+        ))
+    }
+
     /// Answers in the batch, padding included.
     pub fn answer_count(&self) -> usize {
         match &self.asked {

@@ -9,10 +9,10 @@ mod table;
 mod tally;
 
 pub use batch::{Answers, Asked, Batch, Input};
-pub(crate) use tally::as_json;
 pub use tally::{Figures, Sums, Tally};
+pub(crate) use tally::{as_json, largest};
 
-use crate::data::{Alphabet, Standardization};
+use crate::data::{Alphabet, AnswerKind, AnswerOn, Standardization, TableLayout};
 use crate::error::{LabError, Result};
 use crate::experiment::{CsvSettings, TaskSettings};
 use generated::HeldOut;
@@ -80,6 +80,18 @@ pub struct TaskFacts {
     /// The columns that the network sees.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<Vec<String>>,
+    /// The column that says which sequence a row of a table belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<String>,
+    /// The column that orders the rows of a sequence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The column with the answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Which steps of a table's sequences have an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<AnswerOn>,
     /// The names of the classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
@@ -92,6 +104,47 @@ pub struct TaskFacts {
     /// What a reader of the figures must know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+impl TaskFacts {
+    /// How another table is read for a model that learned from one. What is not known is guessed as for any table.
+    pub fn layout(&self) -> TableLayout {
+        TableLayout {
+            sequence: self.sequence.clone(),
+            step: self.step.clone(),
+            label: self.label.clone(),
+            features: self.features.clone().unwrap_or_default(),
+            kind: Some(if self.classes.is_some() { AnswerKind::Class } else { AnswerKind::Value }),
+            on: self.on.unwrap_or_default(),
+            classes: self.classes.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Adds what an older `config.json` does not say and the settings of its run do.
+    pub(crate) fn complete(&mut self, settings: &TaskSettings) {
+        let TaskSettings::Csv(settings) = settings else { return };
+        let named = |name: &String| (!name.is_empty()).then(|| name.clone());
+        self.sequence = self.sequence.take().or_else(|| named(&settings.sequence));
+        self.step = self.step.take().or_else(|| named(&settings.step));
+        self.label = self.label.take().or_else(|| named(&settings.label));
+        self.on = self.on.or(Some(settings.on));
+    }
+
+    /// Whether these facts, kept when a run began, are those of the data now. What an older version did not keep is not
+    /// compared.
+    pub(crate) fn fit(&self, now: &Self) -> bool {
+        let mut now = now.clone();
+        fn forget<T>(kept: &Option<T>, now: &mut Option<T>) {
+            if kept.is_none() {
+                *now = None;
+            }
+        }
+        forget(&self.sequence, &mut now.sequence);
+        forget(&self.step, &mut now.step);
+        forget(&self.label, &mut now.label);
+        forget(&self.on, &mut now.on);
+        *self == now
+    }
 }
 
 /// Where sequences come from and how answers are judged.

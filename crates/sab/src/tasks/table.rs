@@ -31,6 +31,7 @@ impl LabelledSequences {
                 AnswerKind::Value => Some(data::AnswerKind::Value),
             },
             on: settings.on,
+            classes: Vec::new(),
         };
         Self::new(load_table(&settings.file, &layout)?, settings.split_seed)
     }
@@ -56,10 +57,7 @@ impl LabelledSequences {
         let width = self.table.feature_names.len();
         let lengths: Vec<usize> = sequences.iter().map(|sequence| sequence.steps).collect();
         let steps = lengths.iter().copied().max().unwrap_or(0);
-        let mut values = vec![0.0; sequences.len() * steps * width];
-        for (row, sequence) in values.chunks_exact_mut((steps * width).max(1)).zip(&sequences) {
-            row[..sequence.features.len()].copy_from_slice(&sequence.features);
-        }
+        let features: Vec<&[f32]> = sequences.iter().map(|sequence| sequence.features.as_slice()).collect();
         let (mut classes, mut numbers) = (Vec::new(), Vec::new());
         for (sequence, length) in sequences.iter().zip(&lengths) {
             let padding = if self.table.on == AnswerOn::Each { steps - length } else { 0 };
@@ -82,7 +80,7 @@ impl LabelledSequences {
             AnswerOn::Last => Asked::At(lengths.iter().map(|length| length - 1).collect()),
             AnswerOn::Each => Asked::Until(lengths),
         };
-        Batch { rows: sequences.len(), steps, input: Input::Dense { width, values }, asked, answers }
+        Batch { rows: sequences.len(), steps, input: Input::padded(&features, width, steps), asked, answers }
     }
 
     fn part(&self, split: Split) -> &[usize] {
@@ -157,6 +155,10 @@ impl Task for LabelledSequences {
     fn facts(&self) -> TaskFacts {
         TaskFacts {
             features: Some(self.table.feature_names.clone()),
+            sequence: Some(self.table.sequence_name.clone()),
+            step: Some(self.table.step_name.clone()),
+            label: Some(self.table.label_name.clone()),
+            on: Some(self.table.on),
             classes: (!self.table.class_names.is_empty()).then(|| self.table.class_names.clone()),
             standardization: Some(self.features.clone()),
             answer_standardization: self.values.clone(),

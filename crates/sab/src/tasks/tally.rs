@@ -1,6 +1,7 @@
 //! [`Tally`]: how good answers are, added up over batches.
 
 use super::batch::{Answers, Batch};
+use crate::error::Result;
 
 /// A named result, such as `("accuracy", 0.993)`.
 pub type Figures = Vec<(&'static str, f64)>;
@@ -67,8 +68,16 @@ impl Tally {
         Self { graded_steps: steps, ..Self::default() }
     }
 
-    /// Adds the outputs `[answers, outputs]` of a batch.
-    pub fn add(&mut self, batch: &Batch, outputs: &[f32], width: usize) {
+    /// Adds the outputs `[answers, outputs]` of a batch; an error if the batch does not have the right answers.
+    pub fn add(&mut self, batch: &Batch, outputs: &[f32], width: usize) -> Result<()> {
+        let right = match &batch.answers {
+            Answers::Classes(right) => right.len(),
+            Answers::Values(right) => right.len(),
+            Answers::Unknown => 0,
+        };
+        if right != batch.answer_count() || outputs.len() != batch.answer_count() * width.max(1) {
+            return Err(batch.unanswered().into());
+        }
         let counted = batch.counted();
         let answers_a_row = (batch.answer_count() / batch.rows.max(1)).max(1);
         for (place, output) in outputs.chunks_exact(width.max(1)).enumerate() {
@@ -86,12 +95,14 @@ impl Tally {
                     let error = f64::from(output[0]) - f64::from(right[place]);
                     (one.squared_error, one.absolute_error) = (error * error, error.abs());
                 }
+                Answers::Unknown => continue,
             }
             self.all.merge(&one);
             if place % answers_a_row + self.graded_steps >= answers_a_row {
                 self.graded.merge(&one);
             }
         }
+        Ok(())
     }
 }
 
@@ -113,7 +124,7 @@ fn cross_entropy(scores: &[f32], right: usize) -> f64 {
 }
 
 /// The first of the largest; none if there are no numbers.
-fn largest(scores: &[f32]) -> Option<usize> {
+pub(crate) fn largest(scores: &[f32]) -> Option<usize> {
     let better = |best: Option<usize>, place: usize| match best {
         Some(best) if scores[place] > scores[best] => Some(place),
         None if !scores[place].is_nan() => Some(place),
@@ -135,7 +146,7 @@ mod tests {
     fn classes_are_counted_and_their_cross_entropy_is_that_of_the_softmax() {
         let right = batch(Asked::At(vec![2, 2]), Answers::Classes(vec![1, 0]));
         let mut tally = Tally::default();
-        tally.add(&right, &[0.0, 2.0, 1.0, 3.0], 2);
+        tally.add(&right, &[0.0, 2.0, 1.0, 3.0], 2).expect("answers");
         assert_eq!((tally.all.count, tally.all.accuracy()), (2, 0.5));
         let of = |other: f64| (1.0 + other.exp()).ln();
         assert!((tally.all.ce() - (of(-2.0) + of(2.0)) / 2.0).abs() < 1e-12);
@@ -145,7 +156,7 @@ mod tests {
     fn the_last_steps_are_graded_apart() {
         let mut tally = Tally::grading_last(1);
         let all = batch(Asked::From(0), Answers::Values(vec![0.0; 6]));
-        tally.add(&all, &[1.0, 1.0, 3.0, 1.0, 1.0, 5.0], 1);
+        tally.add(&all, &[1.0, 1.0, 3.0, 1.0, 1.0, 5.0], 1).expect("answers");
         assert_eq!((tally.graded.count, tally.graded.mse(), tally.graded.mae()), (2, 17.0, 4.0));
         assert_eq!((tally.all.count, tally.all.mae()), (6, 2.0));
     }
@@ -154,14 +165,24 @@ mod tests {
     fn padding_does_not_count() {
         let mut tally = Tally::default();
         let padded = batch(Asked::Until(vec![3, 1]), Answers::Values(vec![0.0; 6]));
-        tally.add(&padded, &[1.0, 1.0, 1.0, 1.0, f32::NAN, 9.0], 1);
+        tally.add(&padded, &[1.0, 1.0, 1.0, 1.0, f32::NAN, 9.0], 1).expect("answers");
         assert_eq!((tally.all.count, tally.all.mse()), (4, 1.0));
+    }
+
+    #[test]
+    fn a_batch_without_answers_is_not_judged() {
+        for answers in [Answers::Unknown, Answers::Values(Vec::new()), Answers::Classes(vec![1])] {
+            let mut tally = Tally::default();
+            let why = tally.add(&batch(Asked::From(0), answers), &[0.0; 6], 1).expect_err("no answers").to_string();
+            assert!(why.contains("6 right answers"), "{why}");
+            assert_eq!(tally, Tally::default());
+        }
     }
 
     #[test]
     fn outputs_that_are_not_numbers_are_never_right() {
         let mut tally = Tally::default();
-        tally.add(&batch(Asked::At(vec![0, 0]), Answers::Classes(vec![0, 0])), &[f32::NAN; 4], 2);
+        tally.add(&batch(Asked::At(vec![0, 0]), Answers::Classes(vec![0, 0])), &[f32::NAN; 4], 2).expect("answers");
         assert_eq!(tally.all.correct, 0);
         assert!(tally.all.ce().is_nan());
     }

@@ -7,7 +7,7 @@ use attentive::ForwardOptions;
 use burn::tensor::Device;
 
 /// Steps of all rows that are in memory at once: long sequences are run a few at a time.
-const STEPS_AT_ONCE: usize = 200_000;
+pub(crate) const STEPS_AT_ONCE: usize = 200_000;
 
 /// How good a model is, and on how much that rests.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,5 @@ pub fn judge(
     model: &Model, task: &dyn Task, batch: &Batch, threads: usize, device: &Device, tally: &mut Tally,
 ) -> Result<()> {
     let outputs = model.answer(batch, &ForwardOptions::new().with_threads(threads), device)?;
-    tally.add(batch, &numbers(outputs)?, task.output().size());
-    Ok(())
+    tally.add(batch, &numbers(outputs)?, task.output().size())
 }

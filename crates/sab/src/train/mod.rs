@@ -7,6 +7,7 @@ mod schedule;
 mod signals;
 
 pub use adam::{Adam, GradientSet, LARGEST_NORM, Rates};
+pub(crate) use evaluate::STEPS_AT_ONCE;
 pub use evaluate::{Judgement, evaluate, judge};
 pub use schedule::learning_rate;
 pub use signals::Stop;
@@ -281,7 +282,7 @@ impl<'a> Trainer<'a> {
         let figures = match outputs {
             Some(outputs) => {
                 let mut tally = Tally::grading_last(self.task.graded_steps());
-                tally.add(batch, &numbers(outputs)?, self.task.output().size());
+                tally.add(batch, &numbers(outputs)?, self.task.output().size())?;
                 self.task.figures(&tally)
             }
             None => Figures::new(),

@@ -21,19 +21,23 @@ pub struct TableLayout {
     pub kind: Option<AnswerKind>,
     /// Which steps have an answer.
     pub on: AnswerOn,
+    /// The classes, if they are known beforehand: any other is an error then. Otherwise those that occur.
+    pub classes: Vec<String>,
 }
 
 /// A [`TableLayout`] as places in the rows of a certain table.
 pub(super) struct Columns {
     pub sequence: usize,
     pub step: usize,
-    pub label: usize,
+    /// None if answers are not read.
+    pub label: Option<usize>,
     pub features: Vec<usize>,
 }
 
 impl TableLayout {
-    /// Finds the columns in a header; the error says what is wrong with the header or the layout.
-    pub(super) fn columns(&self, header: &[String]) -> Result<Columns, String> {
+    /// Finds the columns in a header; the error says what is wrong with the header or the layout. Without `labelled` there
+    /// need not be a column of answers; one that has its name is none of the others.
+    pub(super) fn columns(&self, header: &[String], labelled: bool) -> Result<Columns, String> {
         for (i, name) in header.iter().enumerate() {
             if header.iter().take(i).any(|earlier| earlier == name) {
                 return Err(format!("has two columns `{name}`"));
@@ -44,7 +48,8 @@ impl TableLayout {
             header.iter().position(|n| n == name).ok_or_else(|| format!("has no column `{name}`; it has {}", known()))
         };
         let named = |name: &Option<String>| name.as_ref().map(place).transpose();
-        let (sequence, step, label) = (named(&self.sequence)?, named(&self.step)?, named(&self.label)?);
+        let (sequence, step) = (named(&self.sequence)?, named(&self.step)?);
+        let label = if labelled { named(&self.label)? } else { named(&self.label).unwrap_or(None) };
         let features = self.features.iter().map(place).collect::<Result<Vec<_>, _>>()?;
         let mut taken: Vec<usize> = [sequence, step, label].into_iter().flatten().chain(features.clone()).collect();
         taken.sort_unstable();
@@ -61,7 +66,10 @@ impl TableLayout {
         };
         let sequence = sequence.or_else(|| free.next()).ok_or_else(|| lacks("sequence"))?;
         let step = step.or_else(|| free.next()).ok_or_else(|| lacks("step"))?;
-        let label = label.or_else(|| free.next_back()).ok_or_else(|| lacks("label"))?;
+        let label = match labelled {
+            true => Some(label.or_else(|| free.next_back()).ok_or_else(|| lacks("label"))?),
+            false => None,
+        };
         let features = if features.is_empty() { free.collect() } else { features };
         if features.is_empty() {
             return Err(lacks("features"));

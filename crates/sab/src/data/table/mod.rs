@@ -6,7 +6,7 @@ mod split;
 mod standardize;
 
 pub use layout::TableLayout;
-pub use read::{load_table, parse_table};
+pub use read::{load_questions, load_table, parse_questions, parse_table};
 pub use split::TableSplit;
 pub use standardize::Standardization;
 
@@ -75,6 +75,10 @@ pub struct Sequence {
 pub struct Table {
     /// The names of the feature columns, in the order in which they stand in [`Sequence::features`].
     pub feature_names: Vec<String>,
+    /// The name of the column that says which sequence a row belongs to.
+    pub sequence_name: String,
+    /// The name of the column that orders the rows of a sequence.
+    pub step_name: String,
     /// The name of the label column.
     pub label_name: String,
     /// What the answers are.
@@ -85,4 +89,28 @@ pub struct Table {
     pub class_names: Vec<String>,
     /// The sequences in the order of their first rows.
     pub sequences: Vec<Sequence>,
+}
+
+/// One sequence that waits for its answers, its steps in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// What the sequence column says.
+    pub id: String,
+    /// What the step column says, one text a step, at least one.
+    pub steps: Vec<String>,
+    /// The features, `[steps, width]`, all finite; the width is the number of [`Questions::feature_names`].
+    pub features: Vec<f32>,
+}
+
+/// A table of sequences whose answers are not known, or not looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Questions {
+    /// The name of the column that says which sequence a row belongs to.
+    pub sequence_name: String,
+    /// The name of the column that orders the rows of a sequence.
+    pub step_name: String,
+    /// The names of the feature columns, in the order in which they stand in [`Question::features`].
+    pub feature_names: Vec<String>,
+    /// The sequences in the order of their first rows.
+    pub sequences: Vec<Question>,
 }

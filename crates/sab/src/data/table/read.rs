@@ -1,7 +1,7 @@
 //! Reading a table: rows are grouped by sequence, sorted by step and checked cell by cell.
 
 use super::layout::Columns;
-use super::{AnswerKind, AnswerOn, Answers, Sequence, Table, TableLayout};
+use super::{AnswerKind, AnswerOn, Answers, Question, Questions, Sequence, Table, TableLayout};
 use crate::data::error::{DataError, Result};
 use crate::data::files::{open, read_whole};
 use std::collections::{BTreeSet, HashMap};
@@ -17,34 +17,73 @@ const REMEDY: &str = "correct the file, or name other columns";
 struct Row {
     line: u64,
     step: f64,
+    /// What the step column says; kept only for a table of questions, which is answered in its own words.
+    step_text: String,
     features: Vec<f32>,
     label: String,
 }
+
+/// The rows of each sequence, in order.
+type Groups = Vec<(String, Vec<Row>)>;
 
 /// Loads a table of labelled sequences from a CSV file with a header, one row per step, in any order.
 ///
 /// Rows are grouped by sequence and sorted by step. With [`AnswerOn::Last`] only the label of the last step counts; the
 /// others may be empty.
 pub fn load_table(path: &Path, layout: &TableLayout) -> Result<Table> {
-    let remedy = "give the path of a CSV file";
-    let bytes = read_whole(open(path, remedy)?, MOST_BYTES, path, "give a smaller file")?;
-    parse_table(path, &bytes, layout)
+    parse_table(path, &content(path)?, layout)
 }
 
 /// Reads a table as [`load_table`] does from the content of a CSV file; `path` is the name used in errors.
 pub fn parse_table(path: &Path, bytes: &[u8], layout: &TableLayout) -> Result<Table> {
+    let (cells, groups) = read(path, bytes, layout, true, REMEDY)?;
+    cells.table(groups, layout)
+}
+
+/// Loads sequences to be answered from a CSV file like that of [`load_table`]. The label column may be missing, and is not
+/// looked at; columns that `layout` has no use for do not matter if it names the features.
+pub fn load_questions(path: &Path, layout: &TableLayout) -> Result<Questions> {
+    parse_questions(path, &content(path)?, layout)
+}
+
+/// Reads sequences as [`load_questions`] does from the content of a CSV file; `path` is the name used in errors.
+pub fn parse_questions(path: &Path, bytes: &[u8], layout: &TableLayout) -> Result<Questions> {
+    let (cells, groups) =
+        read(path, bytes, layout, false, "give a table with the columns that the model learned from")?;
+    let question = |(id, rows): (String, Vec<Row>)| Question {
+        id,
+        features: rows.iter().flat_map(|row| row.features.iter().copied()).collect(),
+        steps: rows.into_iter().map(|row| row.step_text).collect(),
+    };
+    Ok(Questions {
+        sequence_name: cells.name(cells.columns.sequence),
+        step_name: cells.name(cells.columns.step),
+        feature_names: cells.feature_names(),
+        sequences: groups.into_iter().map(question).collect(),
+    })
+}
+
+fn content(path: &Path) -> Result<Vec<u8>> {
+    let remedy = "give the path of a CSV file";
+    read_whole(open(path, remedy)?, MOST_BYTES, path, "give a smaller file")
+}
+
+/// Reads, groups and sorts all rows.
+fn read<'a>(
+    path: &'a Path, bytes: &'a [u8], layout: &TableLayout, labelled: bool, remedy: &str,
+) -> Result<(Cells<'a>, Groups)> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
     let header: Vec<String> =
         reader.headers().map_err(|e| csv_error(path, bytes, &e))?.iter().map(String::from).collect();
     if header.iter().all(String::is_empty) {
-        return Err(DataError::bad(path, "is empty", REMEDY));
+        return Err(DataError::bad(path, "is empty", remedy));
     }
-    let columns = layout.columns(&header).map_err(|problem| DataError::bad(path, problem, REMEDY))?;
-    let cells = Cells { path, bytes, header: &header, columns: &columns };
+    let columns = layout.columns(&header, labelled).map_err(|problem| DataError::bad(path, problem, remedy))?;
+    let cells = Cells { path, bytes, header, columns };
 
     let mut places: HashMap<String, usize> = HashMap::new();
-    let mut groups: Vec<(String, Vec<Row>)> = Vec::new();
+    let mut groups = Groups::new();
     for record in reader.records() {
         let record = record.map_err(|e| csv_error(path, bytes, &e))?;
         let (id, row) = cells.row(&record)?;
@@ -57,26 +96,34 @@ pub fn parse_table(path: &Path, bytes: &[u8], layout: &TableLayout) -> Result<Ta
         }
     }
     if groups.is_empty() {
-        return Err(DataError::bad(path, "has a header but no rows", REMEDY));
+        return Err(DataError::bad(path, "has a header but no rows", remedy));
     }
     for (id, rows) in &mut groups {
         cells.sort(id, rows)?;
     }
-    cells.table(groups, layout)
+    Ok((cells, groups))
 }
 
 /// Reads cells and names them in errors.
 struct Cells<'a> {
     path: &'a Path,
     bytes: &'a [u8],
-    header: &'a [String],
-    columns: &'a Columns,
+    header: Vec<String>,
+    columns: Columns,
 }
 
 impl Cells<'_> {
     fn error(&self, line: u64, column: usize, problem: String) -> DataError {
         let column = self.header.get(column).cloned();
         DataError::BadRow { path: self.path.into(), line, column, problem }
+    }
+
+    fn name(&self, column: usize) -> String {
+        self.header.get(column).cloned().unwrap_or_default()
+    }
+
+    fn feature_names(&self) -> Vec<String> {
+        self.columns.features.iter().map(|&column| self.name(column)).collect()
     }
 
     fn row(&self, record: &csv::StringRecord) -> Result<(String, Row)> {
@@ -90,7 +137,11 @@ impl Cells<'_> {
         let step = self.number(line, self.columns.step, text(self.columns.step))?;
         let feature = |&column: &usize| self.single(line, column, text(column));
         let features = self.columns.features.iter().map(feature).collect::<Result<Vec<f32>>>()?;
-        Ok((id, Row { line, step, features, label: text(self.columns.label).to_string() }))
+        let (step_text, label) = match self.columns.label {
+            Some(label) => (String::new(), text(label).to_string()),
+            None => (text(self.columns.step).to_string(), String::new()),
+        };
+        Ok((id, Row { line, step, step_text, features, label }))
     }
 
     fn number(&self, line: u64, column: usize, text: &str) -> Result<f64> {
@@ -123,7 +174,9 @@ impl Cells<'_> {
         }
     }
 
-    fn table(&self, groups: Vec<(String, Vec<Row>)>, layout: &TableLayout) -> Result<Table> {
+    fn table(&self, groups: Groups, layout: &TableLayout) -> Result<Table> {
+        // A table that is read for its labels has a column of them.
+        let label = self.columns.label.unwrap_or_default();
         let counted = |rows: &'_ [Row]| match layout.on {
             AnswerOn::Each => 0,
             AnswerOn::Last => rows.len().saturating_sub(1),
@@ -131,12 +184,22 @@ impl Cells<'_> {
         let labelled = || groups.iter().flat_map(|(_, rows)| &rows[counted(rows)..]);
         if let Some(row) = labelled().find(|row| row.label.is_empty()) {
             let what = if layout.on == AnswerOn::Last { "last step of a sequence" } else { "step" };
-            return Err(self.error(row.line, self.columns.label, format!("the label of the {what} is empty")));
+            return Err(self.error(row.line, label, format!("the label of the {what} is empty")));
         }
         let labels: BTreeSet<&str> = labelled().map(|row| row.label.as_str()).collect();
         let kind = layout.kind.unwrap_or_else(|| guess(&labels));
-        let class_names = if kind == AnswerKind::Class { class_order(&labels) } else { Vec::new() };
+        let class_names = match kind {
+            AnswerKind::Class if layout.classes.is_empty() => class_order(&labels),
+            AnswerKind::Class => layout.classes.clone(),
+            AnswerKind::Value => Vec::new(),
+        };
         let numbers: HashMap<&str, usize> = class_names.iter().map(String::as_str).zip(0..).collect();
+        let unknown = |row: &&Row| kind == AnswerKind::Class && !numbers.contains_key(row.label.as_str());
+        if let Some(row) = labelled().find(unknown) {
+            let known = class_names.iter().take(20).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let problem = format!("the class `{}` is none of the {} known ones: {known}", row.label, class_names.len());
+            return Err(self.error(row.line, label, problem));
+        }
 
         let mut sequences = Vec::with_capacity(groups.len());
         for (id, rows) in &groups {
@@ -146,17 +209,23 @@ impl Cells<'_> {
                     answering.iter().filter_map(|row| numbers.get(row.label.as_str()).copied()).collect(),
                 ),
                 AnswerKind::Value => {
-                    let value = |row: &Row| self.single(row.line, self.columns.label, &row.label);
+                    let value = |row: &Row| self.single(row.line, label, &row.label);
                     Answers::Values(answering.iter().map(value).collect::<Result<Vec<f32>>>()?)
                 }
             };
             let features = rows.iter().flat_map(|row| row.features.iter().copied()).collect();
             sequences.push(Sequence { id: id.clone(), steps: rows.len(), features, answers });
         }
-        let name = |column: usize| self.header.get(column).cloned().unwrap_or_default();
-        let feature_names = self.columns.features.iter().map(|&column| name(column)).collect();
-        let label_name = name(self.columns.label);
-        Ok(Table { feature_names, label_name, kind, on: layout.on, class_names, sequences })
+        Ok(Table {
+            feature_names: self.feature_names(),
+            sequence_name: self.name(self.columns.sequence),
+            step_name: self.name(self.columns.step),
+            label_name: self.name(label),
+            kind,
+            on: layout.on,
+            class_names,
+            sequences,
+        })
     }
 }
 

@@ -1,0 +1,115 @@
+//! `sab predict`
+
+use crate::data::AnswerOn;
+use crate::error::{LabError, Result};
+use crate::predict::{Answer, Prediction, Predictor};
+use crate::run_dir::{atomic, cores};
+use clap::Args;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// Answer the sequences of a new table with a model that learned from one
+///
+/// The table has the sequence, step and feature columns of the one that the model was trained on, found by their names. The
+/// label column may be missing and is not looked at; other columns do not matter. What is printed is CSV: a line a sequence,
+/// or a line a step if the model answers each step.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct PredictArguments {
+    /// A run directory, or a folder with model.safetensors and config.json
+    run: PathBuf,
+
+    /// The table
+    file: PathBuf,
+
+    /// Write the answers to this file, whole or not at all, in place of printing them
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Add a column for each class with its probability
+    #[arg(long)]
+    probabilities: bool,
+
+    /// Threads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sab predict runs/batches new.csv
+  sab predict runs/batches new.csv --out answers.csv --probabilities";
+
+pub(super) fn run(arguments: &PredictArguments) -> Result<()> {
+    let predictor = Predictor::open(&arguments.run)?;
+    if arguments.probabilities && predictor.classes().is_empty() {
+        return Err(LabError::Config("the model answers with numbers: there are no `--probabilities`".into()));
+    }
+    match &arguments.out {
+        None => write(&predictor, arguments, Printed, Path::new("the output")),
+        Some(out) => {
+            let real = |path: &Path| std::fs::canonicalize(path).ok();
+            if real(out).is_some_and(|out| Some(out) == real(&arguments.file)) {
+                let out = out.display();
+                return Err(LabError::Config(format!("`--out {out}` is the table itself: name another file")));
+            }
+            atomic::write_with(out, |file| write(&predictor, arguments, file, out))
+        }
+    }
+}
+
+/// Stdout. A reader that has gone away is no reason to fail.
+struct Printed;
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match io::stdout().lock().write(bytes) {
+            Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(bytes.len()),
+            done => done,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match io::stdout().lock().flush() {
+            Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(()),
+            done => done,
+        }
+    }
+}
+
+fn write(predictor: &Predictor, arguments: &PredictArguments, out: impl Write, name: &Path) -> Result<()> {
+    let questions = predictor.load(&arguments.file)?;
+    let wrong = |why: csv::Error| LabError::file("write", name, &io::Error::from(why));
+    let mut table = csv::Writer::from_writer(out);
+    let label = predictor.config().facts.label.as_deref().unwrap_or("answer");
+    let mut header = vec![questions.sequence_name.clone()];
+    if predictor.on() == AnswerOn::Each {
+        header.push(questions.step_name.clone());
+    }
+    header.push(label.to_string());
+    if !predictor.classes().is_empty() {
+        header.push("confidence".into());
+    }
+    if arguments.probabilities {
+        header.extend(predictor.classes().iter().map(|class| format!("p_{class}")));
+    }
+    table.write_record(&header).map_err(wrong)?;
+    let threads = arguments.threads.map_or_else(cores, usize::from);
+    predictor.answer(&questions, threads, |Prediction { sequence, step, answer }| {
+        let mut line = vec![sequence.to_string()];
+        if predictor.on() == AnswerOn::Each {
+            line.push(step.to_string());
+        }
+        match answer {
+            Answer::Number(number) => line.push(number.to_string()),
+            Answer::Class { name, probability, probabilities } => {
+                line.extend([name.to_string(), format!("{probability:.6}")]);
+                if arguments.probabilities {
+                    line.extend(probabilities.iter().map(|probability| format!("{probability:.6}")));
+                }
+            }
+        }
+        table.write_record(&line).map_err(wrong)
+    })?;
+    table.flush().map_err(|why| LabError::file("write", name, &why))
+}
