@@ -1,9 +1,9 @@
-//! A trained model answers sequences of new tables.
+//! A trained model meets new tables and texts: it answers them, and is judged on them.
 
 mod common;
 
 use common::{Place, TINY, everything, tiny_copy};
-use sab::data::AnswerOn;
+use sab::data::{AnswerOn, TableSplit, load_text};
 use sab::predict::{Answer, Predictor};
 use std::fmt::Write;
 
@@ -216,4 +216,87 @@ fn the_library_answers_as_the_command_does() {
     assert!(why.contains("`b3`"), "{why}");
     questions.feature_names.swap(0, 1);
     assert!(predictor.answer(&questions, 1, |_| Ok(())).is_err());
+}
+
+fn judged(place: &Place, arguments: &[&str]) -> serde_json::Value {
+    let printed = place.ok(&[&["eval", "run", "--json"], arguments].concat());
+    serde_json::from_str(&printed).expect("JSON")
+}
+
+#[test]
+fn the_test_part_as_a_file_of_its_own_has_the_figures_of_the_test() {
+    for (kind, on) in [("class", "last"), ("class", "each"), ("value", "last"), ("value", "each")] {
+        let place = Place::new();
+        train(&place, "run", kind, on);
+        let test = TableSplit::new(40, 1).expect("parts").test;
+        // In other columns, beside one that was not there before.
+        let moved = |line: &str| {
+            let cells: Vec<&str> = line.split(',').collect();
+            format!("{},{},{},{},{},other\n", cells[4], cells[3], cells[0], cells[2], cells[1])
+        };
+        place.write("new.csv", table(test, kind).lines().map(moved).collect::<String>());
+        let (own, new) = (judged(&place, &[]), judged(&place, &["--file", "new.csv"]));
+        assert_eq!(own["figures"], new["figures"], "{kind}, {on}");
+        assert_eq!((&new["sequences"], &new["file"], &own["split"]), (&4.into(), &"new.csv".into(), &"test".into()));
+        let readable = place.ok(&["eval", "run", "--file", "new.csv"]);
+        assert!(readable.starts_with("new.csv: ") && readable.ends_with("(4 sequences)\n"), "{readable}");
+    }
+}
+
+#[test]
+fn figures_on_a_file_are_those_of_the_answers_to_it() {
+    let place = Place::new();
+    train(&place, "run", "class", "last");
+    let lines = cells(&place.ok(&["predict", "run", "class.csv"]));
+    let right = (0..40).filter(|id| lines[id + 1][1] == label(*id, steps_of(*id) - 1, "class")).count();
+    let found = judged(&place, &["--file", "class.csv"]);
+    assert_eq!(found["figures"]["accuracy"], right as f64 / 40.0);
+
+    let place = Place::new();
+    train(&place, "run", "value", "last");
+    let lines = cells(&place.ok(&["predict", "run", "value.csv"]));
+    let number = |text: &str| text.parse::<f64>().expect("a number");
+    let error = |id: usize| (number(&lines[id + 1][1]) - number(&label(id, steps_of(id) - 1, "value"))).abs();
+    let mae = (0..40).map(error).sum::<f64>() / 40.0;
+    let found = judged(&place, &["--file", "value.csv"])["figures"]["mae"].as_f64().expect("a figure");
+    assert!((found / mae - 1.0).abs() < 1e-4, "{found} and {mae}");
+}
+
+#[test]
+fn another_text_is_judged_in_the_symbols_of_the_model() {
+    let place = Place::new();
+    let file = place.write("book.txt", "abc abd\nbca ".repeat(300));
+    place
+        .ok(&[&["train", "text", "--file", "book.txt", "--length", "8", "--steps", "20", "--run", "run"], TINY]
+            .concat());
+    // As many sequences as the test of the tiny run has, and a rest.
+    let split = load_text(&file).expect("a text");
+    place.write("new.txt", split.alphabet.decode(&split.test[..8 * 8 + 1 + 5]));
+    let (own, new) = (judged(&place, &[]), judged(&place, &["--file", "new.txt"]));
+    assert_eq!(own["figures"], new["figures"]);
+    assert_eq!(new["sequences"], 8);
+
+    place.write("odd.txt", "abc abd\nabc\nabx abc");
+    let message = place.fails(3, &["eval", "run", "--file", "odd.txt"]);
+    assert!(message.contains("odd.txt has 'x' in line 3") && message.contains("symbols"), "{message}");
+    place.write("short.txt", "abc");
+    assert!(place.fails(3, &["eval", "run", "--file", "short.txt"]).contains("has 3 characters"));
+}
+
+#[test]
+fn files_that_cannot_be_judged_on_are_errors() {
+    let place = Place::new();
+    train(&place, "run", "class", "last");
+    let good = table([1, 2], "class");
+    let last = good.trim_end().rfind(',').expect("a comma");
+    place.write("odd.csv", format!("{},odd\n", &good[..last]));
+    let message = place.fails(3, &["eval", "run", "--file", "odd.csv"]);
+    let parts = ["odd.csv, line 12, column `result`", "class `odd`", "`mild`, `strong`"];
+    assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    place.write("unlabelled.csv", good.replace("result", "other"));
+    assert!(place.fails(3, &["eval", "run", "--file", "unlabelled.csv"]).contains("has no column `result`"));
+    assert!(place.fails(3, &["eval", "run", "--file", "nowhere.csv"]).contains("nowhere.csv"));
+    place.fails(2, &["eval", "run", "--file", "odd.csv", "--split", "test"]);
+    place.ok(&tiny_copy("copy", "20", &[]));
+    assert!(place.fails(2, &["eval", "copy", "--file", "odd.csv"]).contains("table or a text"));
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Judge the best model of a run on data it was not trained on
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  sab eval runs/copy --split validation --json")]
+#[command(after_help = EXAMPLES)]
 pub struct EvalArguments {
     /// The run directory
     run: PathBuf,
@@ -21,9 +21,18 @@ pub struct EvalArguments {
     #[arg(long, value_enum, default_value = "test")]
     split: Which,
 
+    /// Judge it on all of another labelled table or another text, in place of a part of its own
+    #[arg(long, value_name = "FILE", conflicts_with = "split")]
+    file: Option<PathBuf>,
+
     #[command(flatten)]
     how: How,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  sab eval runs/copy --split validation --json
+  sab eval runs/batches --file march.csv";
 
 /// How a trained model is judged.
 #[derive(Args, Debug)]
@@ -55,16 +64,18 @@ enum Which {
 
 pub(super) fn run(arguments: &EvalArguments) -> Result<()> {
     let trained = Trained::open(&arguments.run, arguments.how.data_dir.as_deref())?;
-    let task = trained.task()?;
     let settings = &trained.experiment.train;
-    let (split, name, most) = match arguments.split {
-        Which::Test => (Split::Test, "test", settings.test_batches),
-        Which::Validation => (Split::Validation, "validation", settings.validation_batches),
+    let (split, name, most) = match (&arguments.file, arguments.split) {
+        (Some(file), _) => (Split::Test, file.display().to_string(), None),
+        (None, Which::Test) => (Split::Test, "test".into(), settings.test_batches.get()),
+        (None, Which::Validation) => (Split::Validation, "validation".into(), settings.validation_batches.get()),
     };
+    let task = arguments.file.as_deref().map_or_else(|| trained.task(), |file| trained.task_of_file(file))?;
     let judged =
-        evaluate(&trained.model, &*task, split, settings.batch, most.get(), arguments.how.threads(), &trained.device)?;
+        evaluate(&trained.model, &*task, split, settings.batch, most, arguments.how.threads(), &trained.device)?;
     if arguments.how.json {
-        return print_json(&json!({ "run": arguments.run, "split": name, "sequences": judged.sequences,
+        let what = if arguments.file.is_some() { "file" } else { "split" };
+        return print_json(&json!({ "run": arguments.run, what: name, "sequences": judged.sequences,
             "figures": as_json(&judged.figures) }));
     }
     print(&format!("{name}: {} ({} sequences)\n", readable(&judged.figures), judged.sequences))

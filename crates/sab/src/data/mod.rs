@@ -29,5 +29,5 @@ pub use table::{
     AnswerKind, AnswerOn, Answers, Question, Questions, Sequence, Standardization, Table, TableLayout, TableSplit,
     load_questions, load_table, parse_questions, parse_table,
 };
-pub use text::{TextSplit, load_text, load_text8, parse_text};
+pub use text::{TextSplit, load_text, load_text_as, load_text8, parse_text};
 pub use verify::{FileReport, Verdict, verify, verify_set};

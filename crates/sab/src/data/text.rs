@@ -12,6 +12,7 @@ pub(crate) const TEXT8_BYTES: usize = 100_000_000;
 const MOST_TEXT_BYTES: u64 = 1 << 30;
 /// The shortest text worth splitting.
 const FEWEST_CHARACTERS: usize = 1000;
+const NOT_UTF8: &str = "convert it to UTF-8, for example with iconv";
 
 /// A text in three parts, each a sequence of numbers of the alphabet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,14 +112,32 @@ fn too_short(path: &Path, characters: usize, remedy: &str) -> Result<()> {
 ///
 /// The alphabet is made of all characters that occur. A byte order mark at the beginning is dropped.
 pub fn load_text(path: &Path) -> Result<TextSplit> {
+    parse_text(path, &read_text(path)?)
+}
+
+/// Loads all of a UTF-8 text in the symbols of an alphabet; a character that it lacks is an error that names it.
+pub fn load_text_as(path: &Path, alphabet: &Alphabet) -> Result<Vec<u16>> {
+    let bytes = read_text(path)?;
+    let text = utf8(path, &bytes, NOT_UTF8)?;
+    alphabet.encode(text).map_err(|why| match why {
+        DataError::UnknownCharacter { character, position, symbols } => {
+            let line = 1 + text.chars().take(position).filter(|character| *character == '\n').count();
+            let problem =
+                format!("has {character:?} in line {line}, which is not among the {symbols} symbols of the model");
+            DataError::bad(path, problem, "give a text in the characters that the model learned")
+        }
+        other => other,
+    })
+}
+
+fn read_text(path: &Path) -> Result<Vec<u8>> {
     let remedy = "give the path of a text file";
-    let bytes = read_whole(open(path, remedy)?, MOST_TEXT_BYTES, path, "give a smaller file, or a part of it")?;
-    parse_text(path, &bytes)
+    read_whole(open(path, remedy)?, MOST_TEXT_BYTES, path, "give a smaller file, or a part of it")
 }
 
 /// Splits the content of a text file as [`load_text`] does; `path` is the name used in errors.
 pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<TextSplit> {
-    let text = utf8(path, bytes, "convert it to UTF-8, for example with iconv")?;
+    let text = utf8(path, bytes, NOT_UTF8)?;
     too_short(path, text.chars().count(), "give a longer text")?;
     let alphabet = Alphabet::of(text.chars()).map_err(|_| {
         let problem = format!("has more than {MOST_SYMBOLS} different characters");

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::experiment::Experiment;
 use crate::models::Model;
-use crate::run_dir::{RunDir, load_model};
+use crate::run_dir::{ModelConfig, RunDir, load_model};
 use crate::tasks::Task;
 use burn::tensor::Device;
 use std::path::Path;
@@ -17,6 +17,8 @@ pub struct Trained {
     pub experiment: Experiment,
     /// The model, without gradient.
     pub model: Model,
+    /// What the model is and what is kept with it.
+    pub config: ModelConfig,
     /// The update that the model is of, if it was saved here.
     pub update: Option<u64>,
     /// Where the model is.
@@ -32,12 +34,17 @@ impl Trained {
             experiment.data_dir = data_dir.to_path_buf();
         }
         let device = Device::flex();
-        let (_, model, update) = load_model(path, &device)?;
-        Ok(Self { run, experiment, model, update, device })
+        let (config, model, update) = load_model(path, &device)?;
+        Ok(Self { run, experiment, model, config, update, device })
     }
 
     /// The task that it learned, with its data.
     pub fn task(&self) -> Result<Box<dyn Task>> {
         crate::tasks::open(&self.experiment.task, &self.experiment.data_dir)
+    }
+
+    /// All of another table or text, to judge the model on.
+    pub fn task_of_file(&self, file: &Path) -> Result<Box<dyn Task>> {
+        crate::tasks::open_file(&self.experiment.task, &self.config.facts, file)
     }
 }

@@ -2,9 +2,10 @@
 
 use super::order::{EpochOrder, batches_of, range_of};
 use super::{Answers, Asked, Batch, Figures, Input, InputKind, OutputKind, Split, Tally, Task, TaskFacts};
-use crate::data::TextSplit;
+use crate::data::{Alphabet, DataError, TextSplit, load_text_as};
 use crate::error::{LabError, Result};
 use crate::rng::{Draws, Purpose};
+use std::path::Path;
 
 /// Sequences of `length` characters from a text, each to be answered with the character after it. Sequences do not
 /// overlap and each begins with a fresh state, in training and when held out; where the first one begins is drawn anew
@@ -31,6 +32,18 @@ impl Characters {
         Ok(Self { text, length, order: EpochOrder::default() })
     }
 
+    /// A text that is judged as a whole. What is left at its end and is shorter than a sequence does not count.
+    pub(super) fn whole(path: &Path, alphabet: &Alphabet, length: usize) -> Result<Self> {
+        let all = load_text_as(path, alphabet)?;
+        if all.len() < length + 1 {
+            let problem = format!("has {} characters, and a sequence of this model takes {}", all.len(), length + 1);
+            return Err(DataError::bad(path, problem, "give a longer text").into());
+        }
+        let (validation, test) = (Vec::new(), Vec::new());
+        let text = TextSplit { alphabet: alphabet.clone(), train: all, validation, test, note: None };
+        Ok(Self { text, length, order: EpochOrder::default() })
+    }
+
     fn batch<'a>(&self, sequences: impl Iterator<Item = &'a [u16]>) -> Batch {
         let (mut tokens, mut answers) = (Vec::new(), Vec::new());
         for sequence in sequences {
@@ -41,11 +54,13 @@ impl Characters {
         Batch { rows, steps, input: Input::Tokens(tokens), asked: Asked::From(0), answers: Answers::Classes(answers) }
     }
 
+    /// A part of the text; all of it if it was not cut into parts.
     fn part(&self, split: Split) -> &[u16] {
-        match split {
+        let part = match split {
             Split::Validation => &self.text.validation,
             Split::Test => &self.text.test,
-        }
+        };
+        if part.is_empty() { &self.text.train } else { part }
     }
 
     /// Sequences that fit into a part beginning at its start.

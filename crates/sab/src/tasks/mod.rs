@@ -227,3 +227,21 @@ pub fn open(settings: &TaskSettings, data_dir: &Path) -> Result<Box<dyn Task>> {
         TaskSettings::Csv(settings) => Box::new(table::LabelledSequences::open(settings)?),
     })
 }
+
+/// A task that judges a trained model on another file than it learned from: on all sequences of a table, read and scaled by
+/// `facts`, which are kept with the model, or on all of a text in the model's symbols. `settings` are those of the run. An
+/// error for tasks that do not learn from a table or text.
+pub fn open_file(settings: &TaskSettings, facts: &TaskFacts, file: &Path) -> Result<Box<dyn Task>> {
+    match (settings, settings.length(), &facts.alphabet) {
+        (TaskSettings::Csv(_), ..) => {
+            let mut facts = facts.clone();
+            facts.complete(settings);
+            Ok(Box::new(table::LabelledSequences::of_model(file, &facts)?))
+        }
+        (_, Some(length), Some(alphabet)) => Ok(Box::new(characters::Characters::whole(file, alphabet, length)?)),
+        _ => Err(LabError::Config(format!(
+            "the model learned `{}`: only a model of a table or a text can be judged on another file",
+            settings.name()
+        ))),
+    }
+}

@@ -3,8 +3,9 @@
 use super::order::{EpochOrder, batches_of, range_of};
 use super::{Answers, Asked, Batch, Figures, Input, InputKind, OutputKind, Split, Tally, Task, TaskFacts};
 use crate::data::{self, AnswerOn, Standardization, Table, TableLayout, TableSplit, load_table};
-use crate::error::Result;
+use crate::error::{LabError, Result};
 use crate::experiment::{AnswerKind, CsvSettings};
+use std::path::Path;
 
 /// Sequences of different lengths, padded to the longest of a batch. Features are scaled by the training sequences'
 /// means and deviations, and so are answers that are numbers; figures are in the table's own units.
@@ -36,20 +37,44 @@ impl LabelledSequences {
         Self::new(load_table(&settings.file, &layout)?, settings.split_seed)
     }
 
-    fn new(mut table: Table, split_seed: u64) -> Result<Self> {
+    fn new(table: Table, split_seed: u64) -> Result<Self> {
         let split = TableSplit::new(table.sequences.len(), split_seed)?;
         let features = Standardization::of_features(&table, &split.train)?;
         let values = match table.kind {
             data::AnswerKind::Class => None,
             data::AnswerKind::Value => Some(Standardization::of_values(&table, &split.train)?),
         };
+        Ok(Self::scaled(table, split, features, values))
+    }
+
+    /// Another table than the one that a model learned from, for judging the model on all of it: read and scaled by what is
+    /// kept with the model.
+    pub(super) fn of_model(file: &Path, facts: &TaskFacts) -> Result<Self> {
+        let table = load_table(file, &facts.layout())?;
+        let width = table.feature_names.len();
+        let values = facts.answer_standardization.clone().filter(|_| table.kind == data::AnswerKind::Value);
+        match &facts.standardization {
+            Some(features)
+                if features.mean().len() == width && (values.is_some() || table.kind == data::AnswerKind::Class) =>
+            {
+                let all: Vec<usize> = (0..table.sequences.len()).collect();
+                let split = TableSplit { train: all.clone(), validation: all.clone(), test: all };
+                Ok(Self::scaled(table, split, features.clone(), values))
+            }
+            _ => Err(LabError::Run(format!(
+                "the model's config.json has no scales for {width} features and the answers"
+            ))),
+        }
+    }
+
+    fn scaled(mut table: Table, split: TableSplit, features: Standardization, values: Option<Standardization>) -> Self {
         for sequence in &mut table.sequences {
             features.apply(&mut sequence.features);
             if let (data::Answers::Values(answers), Some(scale)) = (&mut sequence.answers, &values) {
                 scale.apply(answers);
             }
         }
-        Ok(Self { table, split, features, values, order: EpochOrder::default() })
+        Self { table, split, features, values, order: EpochOrder::default() }
     }
 
     fn batch(&self, items: &[usize]) -> Batch {
