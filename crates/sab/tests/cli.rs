@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, stderr, tiny_copy};
+use common::{Place, TINY, stderr, tiny_copy};
 
 #[test]
 fn help_and_version_are_printed() {
@@ -247,6 +247,41 @@ fn a_file_that_is_no_experiment_is_answered_with_how_to_learn_from_it() {
     place.write("table.csv", "a,table");
     assert!(place.fails(2, &["train", "book.txt"]).contains("sab train text --file book.txt"));
     assert!(place.fails(2, &["train", "table.csv"]).contains("sab train csv --file table.csv"));
+}
+
+#[test]
+fn a_run_on_a_file_goes_on_from_any_folder() {
+    let place = Place::new();
+    place.write("here/book.txt", "abc abd ".repeat(400));
+    let mut command = vec!["train", "text", "--file", "book.txt", "--length", "8", "--steps", "40", "--run", "run"];
+    command.extend(TINY);
+    let inside = |arguments: &[&str]| {
+        let out = place.command(arguments).current_dir(place.path("here")).output().expect("the binary runs");
+        assert!(out.status.success(), "{}", stderr(&out));
+        String::from_utf8(out.stdout).expect("UTF-8")
+    };
+    // A configuration that is only printed is for other folders too.
+    assert!(inside(&[&command[..], &["--dry-run"]].concat()).contains("file = \"book.txt\""));
+    inside(&command);
+    let config = std::fs::read_to_string(place.path("here/run/config.toml")).expect("readable");
+    assert!(config.contains(&format!("file = \"{}\"", place.path("here/book.txt").display())), "{config}");
+    let judged = inside(&["eval", "run"]);
+    assert_eq!(place.ok(&["eval", "here/run"]), judged);
+    std::fs::remove_file(place.path("here/run/summary.json")).expect("removed");
+    place.ok(&["train", "--resume", "here/run", "--quiet"]);
+    assert!(place.path("here/run/summary.json").is_file());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_file_stays_a_link() {
+    let place = Place::new();
+    place.write("book.txt", "abc abd ".repeat(400));
+    std::os::unix::fs::symlink("book.txt", place.path("latest.txt")).expect("a link");
+    let what = ["train", "text", "--file", "./latest.txt", "--length", "8", "--steps", "20", "--run", "run"];
+    place.ok(&[&what[..], TINY].concat());
+    let config = std::fs::read_to_string(place.path("run/config.toml")).expect("readable");
+    assert!(config.contains(&format!("\"{}\"", place.path("latest.txt").display())), "{config}");
 }
 
 #[test]

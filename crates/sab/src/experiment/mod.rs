@@ -93,7 +93,9 @@ impl Experiment {
             "train.attention_every",
         ];
         let flat = |experiment: &Self| -> Result<Vec<(String, Value)>> {
-            let table = Table::try_from(experiment).map_err(|why| LabError::Config(why.to_string()))?;
+            // A run has the whole path of its file, an experiment what was typed.
+            let experiment = Self { task: experiment.task.clone().with_whole_path()?, ..experiment.clone() };
+            let table = Table::try_from(&experiment).map_err(|why| LabError::Config(why.to_string()))?;
             Ok(keys::flatten(&table))
         };
         let (ours, theirs) = (flat(self)?, flat(other)?);

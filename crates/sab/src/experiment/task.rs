@@ -5,7 +5,7 @@ use super::wrong;
 use crate::data::AnswerOn;
 use crate::error::{LabError, Result};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The names of the tasks.
 pub const TASK_NAMES: [&str; 8] = ["copy", "adding", "ptb", "text8", "text", "pmnist", "cifar10", "csv"];
@@ -131,6 +131,24 @@ impl TaskSettings {
             | Self::Text { length, .. } => Some(*length),
             Self::Pmnist { .. } | Self::Cifar10 { .. } | Self::Csv(_) => None,
         }
+    }
+
+    /// The file of one's own that is learned from, for tasks that have one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Text { file, .. } | Self::Csv(CsvSettings { file, .. }) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// The same task with the whole path of its file, as seen from the current folder. Links stay as they are.
+    pub fn with_whole_path(mut self) -> Result<Self> {
+        if let Self::Text { file, .. } | Self::Csv(CsvSettings { file, .. }) = &mut self
+            && !file.as_os_str().is_empty()
+        {
+            *file = std::path::absolute(&*file).map_err(|why| LabError::file("find", file, &why))?;
+        }
+        Ok(self)
     }
 
     /// The same task at another length, or why that cannot be.

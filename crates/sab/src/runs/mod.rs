@@ -57,8 +57,9 @@ pub struct Finished {
 /// Makes a run directory at `path`, which must not exist, trains in it, and tests the best model.
 ///
 /// A [`Stop`] that listens to signals ends training with [`LabError::Interrupted`] after a checkpoint; [`resume`] goes on
-/// from there. The first call in a process decides how many threads Burn's own operations have.
+/// from there. The run keeps the whole path of a table or text, so that it goes on from any folder. The first call in a process decides how many threads Burn's own operations have.
 pub fn begin(path: &Path, experiment: &Experiment, session: Session, style: Style, stop: Stop) -> Result<Finished> {
+    let experiment = &Experiment { task: experiment.task.clone().with_whole_path()?, ..experiment.clone() };
     let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
     check_memory(experiment, &*task)?;
     let threads = session.threads.or(experiment.train.threads.get()).unwrap_or_else(cores);

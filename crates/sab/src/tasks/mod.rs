@@ -14,7 +14,7 @@ pub(crate) use tally::{as_json, largest};
 
 use crate::data::{Alphabet, AnswerKind, AnswerOn, Standardization, TableLayout};
 use crate::error::{LabError, Result};
-use crate::experiment::{CsvSettings, TaskSettings};
+use crate::experiment::TaskSettings;
 use generated::HeldOut;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -193,9 +193,7 @@ pub trait Task: Send + Sync {
 
 /// Makes a task, reading its data from `data_dir` where it has some.
 pub fn open(settings: &TaskSettings, data_dir: &Path) -> Result<Box<dyn Task>> {
-    if let TaskSettings::Text { file, .. } | TaskSettings::Csv(CsvSettings { file, .. }) = settings
-        && file.as_os_str().is_empty()
-    {
+    if settings.file().is_some_and(|file| file.as_os_str().is_empty()) {
         let why = "`task.file` is empty: give the file to learn from with --file FILE or in the configuration";
         return Err(LabError::Config(why.into()));
     }
