@@ -133,6 +133,36 @@ fn a_trained_model_can_be_judged_drawn_and_described() {
 }
 
 #[test]
+fn info_says_why_training_has_ended() {
+    let place = Place::new();
+    let updates = |run: &str| {
+        let described = place.ok(&["info", run]);
+        let line = described.lines().find(|line| line.starts_with("updates")).expect("a line");
+        line.trim_start_matches("updates").trim().to_string()
+    };
+    place.ok(&tiny_copy("all", "20", &[]));
+    assert_eq!(updates("all"), "20 of 20; training has ended: the budget of updates is spent");
+    // Weights that do not move are as good at the second validation as at the first.
+    place.ok(&tiny_copy("early", "400", &["--lr", "1e-30", "--set", "train.patience=1"]));
+    assert_eq!(updates("early"), "80 of 400; training has ended: validation has stopped getting better");
+    place.ok(&tiny_copy("short", "400000", &["--max-time", "0.05s"]));
+    assert!(updates("short").contains(" of 400000; the time is up"), "{}", updates("short"));
+    assert!(place.ok(&["info", "short"]).contains("test {"));
+
+    // A summary of before training went on is not the result.
+    let mut summary = place.json("short/summary.json");
+    summary["updates"] = 0.into();
+    place.write("short/summary.json", summary.to_string());
+    assert!(!updates("short").contains("time"), "{}", updates("short"));
+    assert!(place.ok(&["info", "short"]).contains("not finished"));
+    // One of an older version does not say why.
+    let mut summary = place.json("early/summary.json");
+    summary.as_object_mut().expect("an object").remove("ending");
+    place.write("early/summary.json", summary.to_string());
+    assert_eq!(updates("early"), "80 of 400; training has ended");
+}
+
+#[test]
 fn a_plain_lstm_has_no_attention_to_draw() {
     let place = Place::new();
     place.ok(&tiny_copy("run", "20", &["--k-top", "0", "--k-trunc", "none"]));

@@ -2,11 +2,13 @@
 
 use super::print;
 use crate::error::Result;
+use crate::experiment::TrainSettings;
 use crate::run_dir::{ModelConfig, RunDir, SUMMARY, files, load_model};
 use crate::tasks::{InputKind, OutputKind};
-use crate::train::checkpoint;
+use crate::train::{Ending, checkpoint};
 use burn::tensor::Device;
 use clap::Args;
+use serde::Deserialize;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -25,13 +27,15 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
     if let Ok(run) = RunDir::open(path) {
         let experiment = run.experiment()?;
         line("run", experiment.short_name());
-        let done = summary_of(&run).and_then(|summary| summary.get("updates").and_then(Value::as_u64));
-        let latest = checkpoint::list(&run)?.last().map(|(update, _)| *update);
-        line("updates", format!("{} of {}", done.or(latest).unwrap_or(0), experiment.train.updates));
         let checkpoints = checkpoint::list(&run)?;
+        let latest = checkpoints.last().map_or(0, |(update, _)| *update);
+        let summary = summary_of(&run, latest);
+        line("updates", standing(&run, &experiment.train, latest, summary.as_ref()));
         let updates: Vec<String> = checkpoints.iter().map(|(update, _)| update.to_string()).collect();
         line("checkpoints", if updates.is_empty() { "none".into() } else { updates.join(", ") });
-        line("result", summary(&run));
+        let not_finished = || format!("not finished; `sab train --resume {}` goes on", path.display());
+        let test = summary.as_ref().and_then(|summary| summary.get("test"));
+        line("result", test.map_or_else(not_finished, |test| format!("test {test}")));
     }
     let config = ModelConfig::load(path)?;
     line("task", config.task.clone());
@@ -71,14 +75,27 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
     print(&text)
 }
 
-fn summary_of(run: &RunDir) -> Option<Value> {
-    files::read_json(&run.file(SUMMARY)).ok().flatten()
+/// What a run has ended with. Not that of an earlier end which training has gone on from, with more time.
+fn summary_of(run: &RunDir, latest: u64) -> Option<Value> {
+    let summary: Value = files::read_json(&run.file(SUMMARY)).ok().flatten()?;
+    summary.get("updates").and_then(Value::as_u64).is_none_or(|updates| updates >= latest).then_some(summary)
 }
 
-/// The test figures of a finished run.
-fn summary(run: &RunDir) -> String {
-    match summary_of(run).as_ref().and_then(|summary| summary.get("test")) {
-        Some(test) => format!("test {test}"),
-        None => format!("not finished; `sab train --resume {}` goes on", run.path().display()),
+/// How far training has come, and why it has ended if it has.
+fn standing(run: &RunDir, train: &TrainSettings, latest: u64, summary: Option<&Value>) -> String {
+    let most = match train.epochs.get() {
+        Some(epochs) => format!("those of {epochs} epochs"),
+        None => train.updates.to_string(),
+    };
+    let Some(summary) = summary else { return format!("{latest} of {most}") };
+    let done = summary.get("updates").and_then(Value::as_u64).unwrap_or(latest);
+    let ending = summary.get("ending").and_then(|ending| Ending::deserialize(ending).ok());
+    match ending {
+        None => format!("{done} of {most}; training has ended"),
+        Some(Ending::Time) => {
+            let path = run.path().display();
+            format!("{done} of {most}; the time is up, `sab train --resume {path} --max-time TIME` goes on")
+        }
+        Some(ending) => format!("{done} of {most}; training has ended: {}", ending.describe()),
     }
 }

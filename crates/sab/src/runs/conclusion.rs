@@ -8,7 +8,7 @@ use crate::models::Model;
 use crate::run_dir::{RunDir, SUMMARY, atomic};
 use crate::tasks::{Figures, Split, Task, as_json};
 use crate::train::checkpoint::Standing;
-use crate::train::{Judgement, evaluate};
+use crate::train::{Ending, Judgement, evaluate};
 use burn::tensor::Device;
 use serde_json::json;
 use std::path::PathBuf;
@@ -23,7 +23,8 @@ pub(super) struct Outcome {
 
 /// Tests the best model and writes the summary and the pictures.
 pub(super) fn conclude(
-    run: &RunDir, experiment: &Experiment, task: &dyn Task, model: &Model, standing: &Standing, threads: usize,
+    run: &RunDir, experiment: &Experiment, task: &dyn Task, model: &Model, standing: &Standing, ending: Ending,
+    threads: usize,
 ) -> Result<Outcome> {
     let device = Device::flex();
     let settings = &experiment.train;
@@ -38,6 +39,7 @@ pub(super) fn conclude(
         "seed": settings.seed,
         "batch": settings.batch,
         "updates": standing.update,
+        "ending": ending,
         "refused_updates": standing.refused,
         "best_update": standing.best.map(|(_, update)| update),
         "wall_seconds": standing.seconds,

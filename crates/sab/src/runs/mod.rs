@@ -100,7 +100,7 @@ fn train(
     introduce(&mut trainer, &run, &experiment, task);
     let (model, standing, ending) = trainer.run()?;
     display.note(NoteKind::Info, &format!("{}; the best model is put to the test", ending.describe()));
-    let outcome = conclude(&run, &experiment, task, &model, &standing, threads)?;
+    let outcome = conclude(&run, &experiment, task, &model, &standing, ending, threads)?;
     display.finish();
     let conclusion::Outcome { validation, test, summary, pictures } = outcome;
     Ok(Finished { run, experiment, model, standing, ending, validation, test, summary, pictures })

@@ -24,10 +24,12 @@ use crate::tasks::{Batch, Figures, Split, Tally, Task};
 use attentive::{ForwardOptions, SabError};
 use burn::tensor::{Device, Tensor};
 use checkpoint::{Checkpoint, Standing, Window, Writer};
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// Why training has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Ending {
     /// The budget of updates is spent.
     Budget,
