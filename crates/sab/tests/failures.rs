@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Place, checkpoints, everything, stderr, tiny_copy, weights};
+use common::{Place, TINY, checkpoints, everything, stderr, tiny_copy, weights};
 use std::fs;
 use std::process::Command;
 
@@ -192,4 +192,75 @@ fn a_full_disk_stops_the_run_with_its_last_checkpoint() {
     // With room again the run goes on, to the same end.
     place.ok(&["train", "--resume", "full", "--quiet"]);
     assert!(weights(&place.path("full")) == weights(&place.path("whole")));
+}
+
+/// A run on a file of one's own, and the file's content.
+fn run_on_a_file(place: &Place, task: &str) -> String {
+    let content = match task {
+        "text" => "abc abd cab ".repeat(300),
+        _ => {
+            let rows =
+                (0..60).map(|row| format!("{},{},{},{}\n", row / 3, row % 3, row * 7 % 5, ["no", "yes"][row / 3 % 2]));
+            format!("id,t,x,label\n{}", rows.collect::<String>())
+        }
+    };
+    place.write("file", &content);
+    place.ok(&[&["train", task, "--file", "file", "--run", "run", "--steps", "40"], TINY].concat());
+    content
+}
+
+#[test]
+fn a_file_that_has_changed_since_a_run_began_is_not_silently_used() {
+    for task in ["text", "csv"] {
+        let place = Place::new();
+        let content = run_on_a_file(&place, task);
+        let judged = place.ok(&["eval", "run"]);
+        // The same characters, the same columns, classes, means and deviations.
+        let changed = match task {
+            "text" => content.replacen("abc abd", "abd abc", 1),
+            _ => content.lines().map(|line| format!("{line}\r\n")).collect(),
+        };
+        place.write("file", &changed);
+        let before = everything(&place.path("run"));
+        for command in [&["train", "--resume", "run", "--quiet"][..], &["eval", "run"], &["attention", "run"]] {
+            let message = place.fails(3, command);
+            let parts = ["file has changed since the run run began", "put the old one back", "sab eval run --file"];
+            assert!(parts.iter().all(|part| message.contains(part)), "{task}, {command:?}: {message}");
+        }
+        assert!(before == everything(&place.path("run")));
+        place.ok(&["eval", "run", "--file", "file"]);
+        // What an older version kept has no digest.
+        let mut config = place.json("run/config.json");
+        assert!(config["facts"].as_object_mut().expect("facts").remove("sha256").is_some());
+        let kept = fs::read(place.path("run/config.json")).expect("readable");
+        place.write("run/config.json", config.to_string());
+        place.ok(&["train", "--resume", "run", "--quiet"]);
+
+        place.write("run/config.json", kept);
+        place.write("file", &content);
+        assert_eq!(place.ok(&["eval", "run"]), judged);
+        place.ok(&["train", "--resume", "run", "--quiet"]);
+    }
+}
+
+#[test]
+fn a_file_that_has_moved_is_found_where_the_configuration_says() {
+    for task in ["text", "csv"] {
+        let place = Place::new();
+        run_on_a_file(&place, task);
+        let judged = place.ok(&["eval", "run"]);
+        fs::create_dir(place.path("elsewhere")).expect("a folder");
+        fs::rename(place.path("file"), place.path("elsewhere/file")).expect("moved");
+        for command in [&["train", "--resume", "run", "--quiet"][..], &["eval", "run"]] {
+            let message = place.fails(3, command);
+            assert!(message.contains("run/config.toml") && message.contains("`task.file`"), "{message}");
+        }
+        let config = fs::read_to_string(place.path("run/config.toml")).expect("readable");
+        let (old, new) = (place.path("file"), place.path("elsewhere/file"));
+        let moved = config.replace(&old.display().to_string(), &new.display().to_string());
+        assert_ne!(config, moved);
+        place.write("run/config.toml", moved);
+        assert_eq!(place.ok(&["eval", "run"]), judged);
+        place.ok(&["train", "--resume", "run", "--quiet"]);
+    }
 }

@@ -96,7 +96,7 @@ fn judge(trained: &Trained, mut settings: TaskSettings, sequences: usize, thread
     if let TaskSettings::Copy { test, .. } | TaskSettings::Adding { test, .. } = &mut settings {
         *test = sequences;
     }
-    let task = crate::tasks::open(&settings, &trained.experiment.data_dir)?;
+    let task = trained.task_as(&settings)?;
     let rows = trained.experiment.train.batch.min(sequences);
     let most = sequences.div_ceil(rows) as u64;
     evaluate(&trained.model, &*task, Split::Test, rows, Some(most), threads, &trained.device)

@@ -13,6 +13,11 @@ pub(crate) fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The sha256 of a file's content, in the same form.
+pub(crate) fn sha256_of(bytes: &[u8]) -> String {
+    hexadecimal(Sha256::new_with_prefix(bytes))
+}
+
 /// Judges a file against a download of the catalogue.
 pub(crate) fn judge_download(path: &Path, download: &Download) -> Result<Verdict> {
     let size = size_of(path)?;

@@ -83,7 +83,7 @@ fn assemble(form: Form, files: &[(PathBuf, Vec<u8>)], remedy: &str) -> Result<Te
     let mut parts = texts.iter().map(|text| alphabet.encode(text));
     let mut next = || parts.next().unwrap_or_else(|| Ok(Vec::new()));
     let (train, validation, test) = (next()?, next()?, next()?);
-    Ok(TextSplit { alphabet, train, validation, test, note: None })
+    Ok(TextSplit { alphabet, train, validation, test, note: None, sha256: None })
 }
 
 /// The sentences of a file, each ended by `\n`.

@@ -1,6 +1,7 @@
 //! Text as a sequence of characters: text8, and any UTF-8 file.
 
 use super::alphabet::{Alphabet, MOST_SYMBOLS};
+use super::digest::sha256_of;
 use super::error::{DataError, Result};
 use super::files::{fetch_remedy, first_file, open, read_whole};
 use std::io::{Read, Seek};
@@ -27,6 +28,8 @@ pub struct TextSplit {
     pub test: Vec<u16>,
     /// What a reader of figures on this text must know, if anything.
     pub note: Option<String>,
+    /// The SHA-256 of the file, if it is one of the user's own.
+    pub sha256: Option<String>,
 }
 
 /// Where validation and test begin in `length` symbols: 90 % train, 5 % validation, the rest test.
@@ -42,7 +45,7 @@ fn split(alphabet: Alphabet, mut train: Vec<u16>, note: Option<String>) -> TextS
     let (validation, test) = borders(train.len());
     let test = train.split_off(test);
     let validation = train.split_off(validation);
-    TextSplit { alphabet, train, validation, test, note }
+    TextSplit { alphabet, train, validation, test, note, sha256: None }
 }
 
 /// Loads text8 from `data_dir/text8/` or `data_dir/`: `text8.zip` or, if there is none, the unpacked file `text8`.
@@ -144,7 +147,7 @@ pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<TextSplit> {
         DataError::bad(path, problem, "give a text in fewer scripts")
     })?;
     let numbers = alphabet.encode(text)?;
-    Ok(split(alphabet, numbers, None))
+    Ok(TextSplit { sha256: Some(sha256_of(bytes)), ..split(alphabet, numbers, None) })
 }
 
 /// The content of a file as text, without a byte order mark; a byte that is not UTF-8 is named by its offset.

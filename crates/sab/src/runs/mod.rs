@@ -20,12 +20,13 @@ mod trained;
 
 pub use trained::Trained;
 
+use crate::data::DataError;
 use crate::display::{NoteKind, Style, display};
 use crate::error::{LabError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, TaskSettings};
 use crate::models::Model;
 use crate::run_dir::{Environment, ModelConfig, RunDir, available_memory, cores};
-use crate::tasks::{Figures, Split, Task};
+use crate::tasks::{Figures, Split, Task, TaskFacts};
 use crate::train::checkpoint::Standing;
 use crate::train::{Ending, Session, Stop, Trainer};
 use conclusion::conclude;
@@ -77,8 +78,9 @@ pub fn resume(path: &Path, data_dir: Option<&Path>, session: Session, style: Sty
     if let Some(data_dir) = data_dir {
         experiment.data_dir = data_dir.to_path_buf();
     }
-    let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
-    let (saved, now) = (ModelConfig::load(path)?, ModelConfig::new(experiment.task.name(), &*task, &experiment.model));
+    let saved = ModelConfig::load(path)?;
+    let task = reopen(&run, &experiment.task, &experiment.data_dir, &saved.facts)?;
+    let now = ModelConfig::new(experiment.task.name(), &*task, &experiment.model);
     if !saved.fits(&now) {
         let path = path.display();
         return Err(LabError::Run(format!(
@@ -87,6 +89,31 @@ pub fn resume(path: &Path, data_dir: Option<&Path>, session: Session, style: Sty
         )));
     }
     train(run, experiment, &*task, session, style, stop)
+}
+
+/// The task of a run that has begun, with its data. A table or text of the user's own must be what it was then, by the
+/// digest that is kept with the model; where it lies may change.
+fn reopen(run: &RunDir, settings: &TaskSettings, data_dir: &Path, kept: &TaskFacts) -> Result<Box<dyn Task>> {
+    let name = run.path().display();
+    if let Some(file) = settings.file()
+        && !file.exists()
+    {
+        let remedy = format!("put it back, or say in {name}/config.toml where it is now (`task.file`)");
+        return Err(DataError::missing(file, &remedy).into());
+    }
+    let task = crate::tasks::open(settings, data_dir)?;
+    match (settings.file(), &kept.sha256, task.facts().sha256) {
+        (Some(file), Some(then), Some(now)) if *then != now => {
+            let problem = format!("has changed since the run {name} began (its SHA-256 was {then})");
+            let remedy = format!(
+                "put the old one back; `sab eval {name} --file {}` judges the model on all of the new one, a new run learns \
+                 from it",
+                file.display()
+            );
+            Err(DataError::bad(file, problem, &remedy).into())
+        }
+        _ => Ok(task),
+    }
 }
 
 fn train(

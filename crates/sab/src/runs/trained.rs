@@ -1,7 +1,8 @@
 //! [`Trained`]: a run for what is done after training.
 
+use super::reopen;
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, TaskSettings};
 use crate::models::Model;
 use crate::run_dir::{ModelConfig, RunDir, load_model};
 use crate::tasks::Task;
@@ -38,9 +39,15 @@ impl Trained {
         Ok(Self { run, experiment, model, config, update, device })
     }
 
-    /// The task that it learned, with its data.
+    /// The task that it learned, with its data. A table or text that has changed since is an error: nobody knows what of it
+    /// was trained on.
     pub fn task(&self) -> Result<Box<dyn Task>> {
-        crate::tasks::open(&self.experiment.task, &self.experiment.data_dir)
+        self.task_as(&self.experiment.task)
+    }
+
+    /// The task with other settings, such as another length.
+    pub fn task_as(&self, settings: &TaskSettings) -> Result<Box<dyn Task>> {
+        reopen(&self.run, settings, &self.experiment.data_dir, &self.config.facts)
     }
 
     /// All of another table or text, to judge the model on.

@@ -40,7 +40,7 @@ impl Characters {
             return Err(DataError::bad(path, problem, "give a longer text").into());
         }
         let (validation, test) = (Vec::new(), Vec::new());
-        let text = TextSplit { alphabet: alphabet.clone(), train: all, validation, test, note: None };
+        let text = TextSplit { alphabet: alphabet.clone(), train: all, validation, test, note: None, sha256: None };
         Ok(Self { text, length, order: EpochOrder::default() })
     }
 
@@ -115,7 +115,8 @@ impl Task for Characters {
     }
 
     fn facts(&self) -> TaskFacts {
-        let (alphabet, note) = (Some(self.text.alphabet.clone()), self.text.note.clone());
-        TaskFacts { alphabet, note, ..TaskFacts::default() }
+        let TextSplit { alphabet, note, sha256, .. } = &self.text;
+        let alphabet = Some(alphabet.clone());
+        TaskFacts { alphabet, note: note.clone(), sha256: sha256.clone(), ..TaskFacts::default() }
     }
 }

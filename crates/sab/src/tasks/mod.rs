@@ -101,6 +101,9 @@ pub struct TaskFacts {
     /// How numbers that are answers are scaled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_standardization: Option<Standardization>,
+    /// The SHA-256 of the user's own file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
     /// What a reader of the figures must know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -143,6 +146,7 @@ impl TaskFacts {
         forget(&self.step, &mut now.step);
         forget(&self.label, &mut now.label);
         forget(&self.on, &mut now.on);
+        forget(&self.sha256, &mut now.sha256);
         *self == now
     }
 }

@@ -187,6 +187,7 @@ impl Task for LabelledSequences {
             classes: (!self.table.class_names.is_empty()).then(|| self.table.class_names.clone()),
             standardization: Some(self.features.clone()),
             answer_standardization: self.values.clone(),
+            sha256: Some(self.table.sha256.clone()),
             ..TaskFacts::default()
         }
     }

@@ -89,7 +89,7 @@ pub fn latest(run: &RunDir, experiment: &str, rates: Rates, model: Model) -> Res
     let content = file::read::<Facts>(path, &hint)?;
     let wrong = |why: &str| LabError::Run(format!("{} {why}; {hint}", path.display()));
     let facts = content.facts.ok_or_else(|| wrong("is not a checkpoint"))?;
-    if facts.experiment != experiment {
+    if facts.experiment != experiment && without_file(&facts.experiment) != without_file(experiment) {
         return Err(wrong(
             "was made by another experiment than config.toml describes: one of them was changed or copied",
         ));
@@ -100,6 +100,13 @@ pub fn latest(run: &RunDir, experiment: &str, rates: Rates, model: Model) -> Res
     let model = model.with_parameters(&parameters).map_err(does_not_fit)?;
     let adam = Adam::restore(rates, facts.standing.adam_steps, &model.snapshot()?, means).map_err(does_not_fit)?;
     Ok(Some((facts.standing, model, adam)))
+}
+
+/// An experiment without the path of its file: what is in the file is checked, where it lies does not matter.
+fn without_file(experiment: &str) -> Option<toml::Table> {
+    let mut table: toml::Table = experiment.parse().ok()?;
+    table.get_mut("task")?.as_table_mut()?.remove("file");
+    Some(table)
 }
 
 enum Job {

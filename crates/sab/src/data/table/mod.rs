@@ -89,6 +89,8 @@ pub struct Table {
     pub class_names: Vec<String>,
     /// The sequences in the order of their first rows.
     pub sequences: Vec<Sequence>,
+    /// The SHA-256 of the file.
+    pub sha256: String,
 }
 
 /// One sequence that waits for its answers, its steps in order.

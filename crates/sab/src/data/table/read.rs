@@ -2,6 +2,7 @@
 
 use super::layout::Columns;
 use super::{AnswerKind, AnswerOn, Answers, Question, Questions, Sequence, Table, TableLayout};
+use crate::data::digest::sha256_of;
 use crate::data::error::{DataError, Result};
 use crate::data::files::{open, read_whole};
 use std::collections::{BTreeSet, HashMap};
@@ -37,7 +38,7 @@ pub fn load_table(path: &Path, layout: &TableLayout) -> Result<Table> {
 /// Reads a table as [`load_table`] does from the content of a CSV file; `path` is the name used in errors.
 pub fn parse_table(path: &Path, bytes: &[u8], layout: &TableLayout) -> Result<Table> {
     let (cells, groups) = read(path, bytes, layout, true, REMEDY)?;
-    cells.table(groups, layout)
+    Ok(Table { sha256: sha256_of(bytes), ..cells.table(groups, layout)? })
 }
 
 /// Loads sequences to be answered from a CSV file like that of [`load_table`]. The label column may be missing, and is not
@@ -225,6 +226,7 @@ impl Cells<'_> {
             on: layout.on,
             class_names,
             sequences,
+            sha256: String::new(),
         })
     }
 }
