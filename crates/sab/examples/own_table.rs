@@ -12,16 +12,16 @@
 //! ```text
 //! with reminders     100.0 % of the test batches are right
 //! without reminders  53.3 %
-//! the first test batch, 32 minutes long, is said to be mild
+//! the new batch monday is said to be strong
 //! ```
 #![allow(clippy::print_stdout, reason = "an example says what it finds")]
 
-use attentive::ForwardOptions;
 use sab::display::Style;
 use sab::experiment::{Experiment, parse_value};
+use sab::predict::{Answer, Prediction, Predictor};
 use sab::rng::{Draws, Purpose};
-use sab::runs::{self, Finished, Trained};
-use sab::tasks::Split;
+use sab::runs::{self, Finished};
+use sab::tasks::figure;
 use sab::train::{Session, Stop};
 use std::error::Error;
 use std::fmt::Write;
@@ -41,6 +41,13 @@ fn table(batches: u64) -> String {
         }
     }
     text
+}
+
+/// A batch whose result nobody knows yet: the valve opens in the second minute.
+fn new_batch() -> String {
+    let minute =
+        |minute: u64| format!("monday,{minute},{},{}\n", u8::from(minute == 2), [0.1, 0.9][usize::from(minute == 2)]);
+    format!("batch,minute,valve,acid\n{}", (1..=32).map(minute).collect::<String>())
 }
 
 fn train(folder: &Path, k_top: usize) -> sab::Result<Finished> {
@@ -69,7 +76,7 @@ fn train(folder: &Path, k_top: usize) -> sab::Result<Finished> {
 }
 
 fn accuracy(finished: &Finished) -> f64 {
-    finished.test.iter().find(|(name, _)| *name == "accuracy").map_or(f64::NAN, |(_, value)| *value)
+    figure(&finished.test, "accuracy").unwrap_or(f64::NAN)
 }
 
 /// Makes the table, trains on it with and without reminders, and asks the model.
@@ -85,13 +92,15 @@ pub fn run() -> Result<(), Box<dyn Error>> {
     assert!(accuracy(&with) > 0.85 && accuracy(&without) < 0.75, "{:?} and {:?}", with.test, without.test);
 
     // A run is a folder: what follows could be another program, another day.
-    let trained = Trained::open(with.run.path(), None)?;
-    let task = trained.task()?;
-    let one = task.held_out_batch(Split::Test, 0, 1);
-    let scores = trained.model.answer(&one, &ForwardOptions::new(), &trained.device)?; // [1, classes]
-    let class = scores.argmax(1).into_scalar::<i32>() as usize;
-    let classes = task.facts().classes.unwrap_or_default();
-    println!("the first test batch, {} minutes long, is said to be {}", one.steps, classes[class]);
+    let predictor = Predictor::open(with.run.path())?;
+    std::fs::write(folder.path().join("new.csv"), new_batch())?;
+    let questions = predictor.load(&folder.path().join("new.csv"))?;
+    predictor.answer(&questions, 1, |Prediction { sequence, answer, .. }| {
+        if let Answer::Class { name, .. } = answer {
+            println!("the new batch {sequence} is said to be {name}");
+        }
+        Ok(())
+    })?;
     Ok(())
 }
 

@@ -5,6 +5,8 @@
 mod from_pytorch;
 #[path = "../examples/own_table.rs"]
 mod own_table;
+#[path = "../examples/own_task.rs"]
+mod own_task;
 
 use std::path::Path;
 use std::process::Command;
@@ -12,6 +14,11 @@ use std::process::Command;
 #[test]
 fn a_model_is_trained_on_a_table() {
     own_table::run().expect("the example runs");
+}
+
+#[test]
+fn a_task_is_written_outside_of_the_crate() {
+    own_task::run().expect("the example runs");
 }
 
 #[test]

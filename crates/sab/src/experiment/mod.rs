@@ -11,13 +11,15 @@ mod values;
 pub use keys::{nearest, parse_value};
 pub use model::{LstmSettings, ModelSettings, Start, TransformerSettings};
 pub use task::{AnswerKind, CsvSettings, TASK_NAMES, TaskSettings};
+/// A value of a configuration, as overrides take it.
+pub use toml::Value;
 pub use train::{Schedule, TrainSettings};
 pub use values::{Auto, Limit};
 
 use crate::error::{LabError, Result};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use toml::{Table, Value};
+use toml::Table;
 
 /// A task, a model and how it is trained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,14 @@ pub struct Experiment {
 
 impl Experiment {
     /// The defaults of a task, changed by `overrides`: pairs of a dotted key and a value.
+    ///
+    /// ```
+    /// use sab::experiment::{Experiment, Value, parse_value};
+    ///
+    /// let changes = [("task.length".to_string(), Value::Integer(30)), ("model.k_top".into(), parse_value("all"))];
+    /// assert_eq!(Experiment::of_task("copy", &changes)?.task.length(), Some(30));
+    /// # Ok::<(), sab::LabError>(())
+    /// ```
     pub fn of_task(name: &str, overrides: &[(String, Value)]) -> Result<Self> {
         Self::resolve(task_table(name), overrides, "the command line")
     }

@@ -1,51 +1,13 @@
 //! The paper's synthetic tasks: copy and adding.
 
-use super::order::{batches_of, range_of};
-use super::{Answers, Asked, Batch, Figures, Input, InputKind, OutputKind, Split, Tally, Task};
+use super::{Answers, Asked, Batch, Figures, HeldOut, Input, InputKind, OutputKind, Split, Tally, Task};
 use crate::experiment::Auto;
 use crate::rng::{Draws, Purpose};
-use std::ops::Range;
 
 /// Digits to copy.
 pub(crate) const DIGITS: usize = 10;
 const BLANK: i32 = 0;
 const MARKER: i32 = 9;
-
-/// Held-out sequences are the same for every seed of training, so that runs compare.
-const HELD_OUT_SEED: u64 = 0;
-
-/// How many sequences are held out.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HeldOut {
-    pub(super) validation: usize,
-    pub(super) test: usize,
-}
-
-impl HeldOut {
-    fn of(&self, split: Split) -> usize {
-        match split {
-            Split::Validation => self.validation,
-            Split::Test => self.test,
-        }
-    }
-
-    fn batches(&self, split: Split, rows: usize) -> u64 {
-        batches_of(self.of(split), rows)
-    }
-
-    fn batch(&self, split: Split, number: u64, rows: usize) -> Range<usize> {
-        range_of(self.of(split), rows, number)
-    }
-}
-
-/// The numbers of one held-out sequence.
-fn held_out_draws(split: Split, sequence: usize) -> Draws {
-    let purpose = match split {
-        Split::Validation => Purpose::Validation,
-        Split::Test => Purpose::Test,
-    };
-    Draws::new(purpose, HELD_OUT_SEED, sequence as u64)
-}
 
 /// Ten digits of 1..8, `length - 1` blanks, the marker 9, ten blanks; asked for are blanks until the marker has been
 /// seen, then the digits.
@@ -112,7 +74,7 @@ impl Task for Copy {
     fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
         let range = self.held_out.batch(split, number, rows);
         let first = range.start;
-        self.batch(range.len(), Asked::From(0), |row| digits(&mut held_out_draws(split, first + row)))
+        self.batch(range.len(), Asked::From(0), |row| digits(&mut HeldOut::draws(split, first + row)))
     }
 
     fn graded_steps(&self) -> usize {
@@ -175,7 +137,7 @@ impl Task for Adding {
     fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
         let range = self.held_out.batch(split, number, rows);
         let first = range.start;
-        self.batch(range.len(), |row| held_out_draws(split, first + row))
+        self.batch(range.len(), |row| HeldOut::draws(split, first + row))
     }
 
     fn figures(&self, tally: &Tally) -> Figures {

@@ -3,19 +3,21 @@
 mod batch;
 mod characters;
 mod generated;
+mod held_out;
 mod images;
 mod order;
 mod table;
 mod tally;
 
 pub use batch::{Answers, Asked, Batch, Input};
-pub use tally::{Figures, Sums, Tally};
+pub use held_out::HeldOut;
+pub use order::{EpochOrder, batches_of, range_of};
+pub use tally::{Figures, Sums, Tally, figure};
 pub(crate) use tally::{as_json, largest};
 
 use crate::data::{Alphabet, AnswerKind, AnswerOn, Standardization, TableLayout};
 use crate::error::{LabError, Result};
 use crate::experiment::TaskSettings;
-use generated::HeldOut;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

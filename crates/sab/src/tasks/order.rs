@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 /// Which items make a batch. Remembers the order of the pass it was last asked about.
 #[derive(Debug, Default)]
-pub(super) struct EpochOrder {
+pub struct EpochOrder {
     last: Mutex<Option<Pass>>,
 }
 
@@ -19,8 +19,11 @@ struct Pass {
 
 impl EpochOrder {
     /// The items of an update's batch, of `count` in all. A pass has `count / rows` batches, at least one; items are
-    /// used again within a batch only where there are too few.
-    pub(super) fn batch(&self, seed: u64, update: u64, count: usize, rows: usize) -> Vec<usize> {
+    /// used again within a batch only where there are too few, and an empty set has empty batches.
+    pub fn batch(&self, seed: u64, update: u64, count: usize, rows: usize) -> Vec<usize> {
+        if count == 0 {
+            return Vec::new();
+        }
         let batches = Self::batches(count, rows);
         let (epoch, place) = (update / batches, (update % batches) as usize);
         let key = (seed, epoch, count);
@@ -36,20 +39,20 @@ impl EpochOrder {
     }
 
     /// Batches of one pass.
-    pub(super) fn batches(count: usize, rows: usize) -> u64 {
+    pub fn batches(count: usize, rows: usize) -> u64 {
         (count / rows.max(1)).max(1) as u64
     }
 }
 
 /// Batches of at most `rows` that hold `count` items.
-pub(super) fn batches_of(count: usize, rows: usize) -> u64 {
+pub fn batches_of(count: usize, rows: usize) -> u64 {
     count.div_ceil(rows.max(1)) as u64
 }
 
 /// The items of batch `number`; the last may be short.
-pub(super) fn range_of(count: usize, rows: usize, number: u64) -> std::ops::Range<usize> {
+pub fn range_of(count: usize, rows: usize, number: u64) -> std::ops::Range<usize> {
     let from = (number as usize).saturating_mul(rows).min(count);
-    from..(from + rows).min(count)
+    from..from.saturating_add(rows).min(count)
 }
 
 #[cfg(test)]
@@ -73,6 +76,7 @@ mod tests {
     fn fewer_items_than_rows_are_used_again() {
         let items = EpochOrder::default().batch(1, 0, 3, 7);
         assert!(items.len() == 7 && items.iter().all(|item| *item < 3));
+        assert!(EpochOrder::default().batch(1, 0, 0, 7).is_empty());
     }
 
     #[test]

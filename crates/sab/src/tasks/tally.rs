@@ -6,6 +6,11 @@ use crate::error::Result;
 /// A named result, such as `("accuracy", 0.993)`.
 pub type Figures = Vec<(&'static str, f64)>;
 
+/// The figure of a name, if there is one: `figure(&finished.test, "accuracy")`.
+pub fn figure(figures: &[(&'static str, f64)], name: &str) -> Option<f64> {
+    figures.iter().find(|(found, _)| *found == name).map(|(_, value)| *value)
+}
+
 /// Figures as a JSON object, in their order.
 pub(crate) fn as_json(figures: &[(&'static str, f64)]) -> serde_json::Map<String, serde_json::Value> {
     figures.iter().map(|(name, value)| ((*name).to_string(), (*value).into())).collect()
@@ -159,6 +164,12 @@ mod tests {
         tally.add(&all, &[1.0, 1.0, 3.0, 1.0, 1.0, 5.0], 1).expect("answers");
         assert_eq!((tally.graded.count, tally.graded.mse(), tally.graded.mae()), (2, 17.0, 4.0));
         assert_eq!((tally.all.count, tally.all.mae()), (6, 2.0));
+    }
+
+    #[test]
+    fn figures_are_found_by_name() {
+        let figures: Figures = vec![("ce", 0.5), ("accuracy", 0.75)];
+        assert_eq!((figure(&figures, "accuracy"), figure(&figures, "mse")), (Some(0.75), None));
     }
 
     #[test]

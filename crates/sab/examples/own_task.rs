@@ -1,0 +1,105 @@
+//! A task of one's own, written outside of the crate: what `docs/extending.md` calls `recall`.
+//!
+//! ```text
+//! cargo run --release -p sab --example own_task
+//! ```
+//!
+//! A sequence begins with one of four names, noise follows, and the name is asked for on the last step. In some seconds it
+//! prints:
+//!
+//! ```text
+//! after 200 updates 100.0 % of the test names are recalled
+//! ```
+#![allow(clippy::print_stdout, reason = "an example says what it finds")]
+
+use attentive::ForwardOptions;
+use burn::tensor::Device;
+use sab::experiment::Experiment;
+use sab::models::{Model, loss};
+use sab::rng::{Draws, Purpose};
+use sab::tasks::{Answers, Asked, Batch, Figures, HeldOut, Input, InputKind, OutputKind, Split, Tally, Task, figure};
+use sab::train::{Adam, GradientSet, Rates, evaluate};
+use std::error::Error;
+
+const NAMES: usize = 4;
+const NOISE: usize = 4;
+
+struct Recall {
+    length: usize,
+    held_out: HeldOut,
+}
+
+impl Recall {
+    fn batch(&self, rows: usize, mut draws_of: impl FnMut(usize) -> Draws) -> Batch {
+        let (mut tokens, mut names) = (Vec::new(), Vec::new());
+        for row in 0..rows {
+            let mut draws = draws_of(row);
+            let name = draws.below(NAMES) as i32;
+            names.push(name);
+            tokens.push(name);
+            tokens.extend((1..self.length).map(|_| (NAMES + draws.below(NOISE)) as i32));
+        }
+        let (asked, answers) = (Asked::From(self.length - 1), Answers::Classes(names));
+        Batch { rows, steps: self.length, input: Input::Tokens(tokens), asked, answers }
+    }
+}
+
+impl Task for Recall {
+    fn input(&self) -> InputKind {
+        InputKind::Tokens(NAMES + NOISE)
+    }
+
+    fn output(&self) -> OutputKind {
+        OutputKind::Classes(NAMES)
+    }
+
+    fn training_batch(&self, seed: u64, update: u64, rows: usize) -> Batch {
+        self.batch(rows, |row| Draws::new(Purpose::Training, seed, update * rows as u64 + row as u64))
+    }
+
+    fn updates_an_epoch(&self, _rows: usize) -> Option<u64> {
+        None // every batch is new
+    }
+
+    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
+        self.held_out.batches(split, rows)
+    }
+
+    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
+        let range = self.held_out.batch(split, number, rows);
+        let first = range.start;
+        self.batch(range.len(), |row| HeldOut::draws(split, first + row))
+    }
+
+    fn figures(&self, tally: &Tally) -> Figures {
+        vec![("ce", tally.all.ce()), ("accuracy", tally.all.accuracy())]
+    }
+}
+
+/// Trains a small network on the task and gives the share of names that it recalls.
+pub fn run() -> Result<f64, Box<dyn Error>> {
+    attentive::keep_freed_memory();
+    let task = Recall { length: 20, held_out: HeldOut { validation: 100, test: 500 } };
+    // The settings of a model, as a configuration says them; gradient runs five steps only.
+    let settings = Experiment::of_text("[task]\nname = \"copy\"\n[model]\nhidden = 32", "the example", &[])?.model;
+    let device = Device::flex().autodiff();
+    let mut model = Model::new(&settings, task.input(), task.output(), 1, &device)?;
+    let mut adam = Adam::new(Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }, &model)?;
+    let updates = 200;
+    for update in 0..updates {
+        let batch = task.training_batch(1, update, 32);
+        let outputs = model.answer(&batch, &ForwardOptions::new().with_batch(1, update), &device)?;
+        let gradients = GradientSet::of(&model, &loss(outputs, &batch, &device)?.backward())?;
+        let scale = 1.0 / gradients.norm().max(1.0); // the global norm is clipped to 1
+        model = adam.step(model, &gradients, 5e-3, scale)?;
+    }
+    let judged = evaluate(&model.valid(), &task, Split::Test, 100, None, 1, &device.inner())?;
+    let accuracy = figure(&judged.figures, "accuracy").unwrap_or(f64::NAN);
+    println!("after {updates} updates {:.1} % of the test names are recalled", 100.0 * accuracy);
+    assert!(accuracy > 0.95);
+    Ok(accuracy)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    run().map(|_| ())
+}
