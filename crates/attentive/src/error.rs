@@ -1,6 +1,6 @@
 //! What can be wrong with what a caller gives, and what would be right.
 
-use burn::tensor::DType;
+use burn::tensor::{DType, Device};
 
 /// A mistake in a configuration, an input or a carried state. The library returns these; it does not panic.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -36,6 +36,16 @@ pub enum SabError {
         got: DType,
         /// The type that would be right.
         expected: DType,
+    },
+    /// A tensor is on another device than the layer.
+    #[error("`{what}` is on {got}, but the layer is on {expected}: move it with `.to_device(...)`")]
+    Device {
+        /// Which tensor.
+        what: &'static str,
+        /// Its device, in Burn's words.
+        got: String,
+        /// The layer's device.
+        expected: String,
     },
     /// A token is not a row of the input weights.
     #[error("token {token} of row {row} at step {step} is outside 0..{input}, the layer's `input` size")]
@@ -75,6 +85,15 @@ pub enum SabError {
     /// The path that was asked for cannot run here.
     #[error("the fused path cannot run here: {0}; use `Path::Auto` or `Path::Portable`")]
     NoFusedPath(String),
+}
+
+/// Refuses a tensor that is on another device than the layer: Burn panics where it meets one.
+pub(crate) fn check_device(what: &'static str, got: &Device, layer: &Device) -> Result<()> {
+    if got == layer {
+        return Ok(());
+    }
+    let name = |device: &Device| format!("{:?}", device.clone().inner());
+    Err(SabError::Device { what, got: name(got), expected: name(layer) })
 }
 
 /// `Result` with a [`SabError`].

@@ -26,6 +26,11 @@
 //!
 //! The rules R1 to R14 are stated in `docs/model.md`; each has a test that names it.
 //!
+//! # Devices
+//!
+//! The feature `flex` (on by default) is Burn's CPU backend with the fused engine. `wgpu` and `cuda` pass Burn's features of
+//! these names through; a layer that is made on such a device takes the portable path.
+//!
 //! # A tiny model, trained
 //!
 //! Ten steps after it has seen a symbol the network must name it.

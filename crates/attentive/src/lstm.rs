@@ -1,7 +1,7 @@
 //! [`SabLstm`]: the layer.
 
 use crate::config::SabLstmConfig;
-use crate::error::{Result, SabError};
+use crate::error::{Result, SabError, check_device};
 #[cfg(feature = "flex")]
 use crate::memory::RowClock;
 use crate::options::{ForwardOptions, Path};
@@ -240,7 +240,7 @@ impl SabLstm {
         })
     }
 
-    /// The parameters' values, with the shapes that the configuration says (a loaded record may differ).
+    /// The parameters' values, on one device, with the shapes that the configuration says (a loaded record may differ).
     fn weights(&self) -> Result<Weights> {
         let (input, hidden) = (self.config.input, self.config.hidden);
         fn check<const D: usize>(what: &'static str, param: &Param<Tensor<D>>, right: [usize; D]) -> Result<Tensor<D>> {
@@ -267,10 +267,16 @@ impl SabLstm {
             ("w3", weights.w3.dtype()),
         ];
         let expected = weights.weight_ih.dtype();
-        match types.into_iter().find(|(_, got)| *got != expected) {
-            Some((what, got)) => Err(SabError::DType { what, got, expected }),
-            None => Ok(weights),
+        if let Some((what, got)) = types.into_iter().find(|(_, got)| *got != expected) {
+            return Err(SabError::DType { what, got, expected });
         }
+        let device = weights.weight_ih.device();
+        check_device("weight_hh", &weights.weight_hh.device(), &device)?;
+        check_device("bias", &weights.bias.device(), &device)?;
+        check_device("w1", &weights.w1.device(), &device)?;
+        check_device("w2", &weights.w2.device(), &device)?;
+        check_device("w3", &weights.w3.device(), &device)?;
+        Ok(weights)
     }
 
     /// Batch and time of an input that fits the layer.
@@ -290,6 +296,11 @@ impl SabLstm {
                 return Err(SabError::DType { what: "input", got: x.dtype(), expected });
             }
         }
+        let device = match input {
+            SabInput::Dense(x) => x.device(),
+            SabInput::Tokens(x) => x.device(),
+        };
+        check_device("input", &device, &weights.weight_ih.device())?;
         Ok((shape[0], shape[1]))
     }
 
@@ -312,6 +323,14 @@ impl SabLstm {
             if got != right {
                 return wrong("type", format!("{got:?}"), format!("{right:?}"));
             }
+        }
+        let (got, right) = (state.hidden().device(), weights.weight_ih.device().inner());
+        if got != right {
+            return wrong(
+                "device",
+                format!("{got:?}"),
+                format!("{right:?}, as `to_record` and `from_record` make it,"),
+            );
         }
         Ok(())
     }

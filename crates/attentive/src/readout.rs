@@ -1,6 +1,6 @@
 //! [`SabReadout`]: the output layer of Algorithm 1 (R8).
 
-use crate::error::SabError;
+use crate::error::{SabError, check_device};
 use crate::lstm::{SabOutput, on_flex};
 use crate::options::Path;
 use burn::config::Config;
@@ -150,6 +150,11 @@ impl SabReadout {
         if let Some((what, got)) = types.into_iter().find(|(_, got)| *got != expected) {
             return Err(SabError::DType { what, got, expected });
         }
+        let device = v1.device();
+        check_device("hidden", &hidden.device(), &device)?;
+        check_device("summary", &summary.device(), &device)?;
+        check_device("v2", &v2.device(), &device)?;
+        check_device("bias", &bias.device(), &device)?;
         Ok((v1, v2, bias))
     }
 }

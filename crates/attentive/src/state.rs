@@ -60,6 +60,10 @@ impl SabState {
         if cell.dims() != [batch, units] {
             return wrong("cell", &cell.dims(), format!("[{batch}, {units}]"));
         }
+        if cell.device() != hidden.device() {
+            let (got, right) = (cell.device(), hidden.device());
+            return Err(SabError::State(format!("its `cell` is on {got:?}, its `hidden` on {right:?}")));
+        }
         if !(1..=MOST_K_ATT).contains(&k_att) {
             return Err(SabError::State(format!(
                 "its `k_att` is {k_att}, but it is at least 1 and at most {MOST_K_ATT}"
@@ -228,6 +232,9 @@ impl SabState {
         check("cell", &record.cell, 2)?;
         check("memory", &record.memory, 3)?;
         let dtype = record.hidden.dtype();
+        if !device.supports_dtype(dtype) {
+            return Err(SabError::State(format!("it is {dtype:?}, which {device:?} cannot compute with")));
+        }
         let memory = Tensor::from_data(record.memory, (&device, dtype));
         let hidden = Tensor::from_data(record.hidden, (&device, dtype));
         let cell = Tensor::from_data(record.cell, (&device, dtype));
