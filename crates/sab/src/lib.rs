@@ -11,6 +11,7 @@ pub mod attention;
 pub mod commands;
 pub mod complexity;
 pub mod data;
+pub mod device;
 pub mod display;
 mod drawing;
 mod error;

@@ -17,6 +17,7 @@
 //! ```
 
 use crate::data::{AnswerOn, DataError, Question, Questions, Standardization, load_questions};
+use crate::device::cpu;
 use crate::error::{LabError, Result};
 use crate::models::{Model, numbers};
 use crate::run_dir::{ModelConfig, RunDir, load_model};
@@ -69,7 +70,7 @@ impl Predictor {
     /// Reads a run directory, or a folder with `model.safetensors` and `config.json`. A model that did not learn from a
     /// table is an error that says what can be done with it.
     pub fn open(folder: &Path) -> Result<Self> {
-        let device = Device::flex();
+        let device = cpu();
         let mut config = ModelConfig::load(folder)?;
         let (Some(features), Some(scale)) = (&config.facts.features, config.facts.standardization.clone()) else {
             return Err(LabError::Config(no_table(&config, folder)));

@@ -31,6 +31,46 @@ fn without_a_name_each_run_gets_its_own_directory() {
 }
 
 #[test]
+fn a_device_that_the_build_does_not_have_is_an_error_that_says_how_to_get_it() {
+    let place = Place::new();
+    for (device, built) in [("wgpu", cfg!(feature = "wgpu")), ("cuda", cfg!(feature = "cuda"))] {
+        if built {
+            continue;
+        }
+        let message = place.fails(2, &tiny_copy("run", "20", &["--device", device]));
+        assert!(message.contains(&format!("--features {device}")), "{message}");
+        assert!(!place.path("run").exists());
+        place.ok(&tiny_copy(device, "20", &[]));
+        for command in [&["train", "--resume", device][..], &["eval", device], &["attention", device]] {
+            place.fails(2, &[command, &["--device", device]].concat());
+        }
+    }
+    let message = place.fails(2, &tiny_copy("run", "20", &["--device", "abacus"]));
+    assert!(message.contains("cpu, wgpu, cuda"), "{message}");
+}
+
+#[test]
+fn a_run_goes_on_where_it_was_and_says_if_it_cannot() {
+    let place = Place::new();
+    place.ok(&tiny_copy("run", "20", &[]));
+    let mut environment = place.json("run/environment.json");
+    let devices = serde_json::json!([{ "device": "cpu", "adapter": null, "from_update": 0 }]);
+    assert_eq!(environment["devices"], devices);
+    let file = place.path("run/environment.json");
+    let before = fs::read(&file).expect("readable");
+    place.ok(&["train", "--resume", "run", "--quiet"]);
+    assert_eq!(fs::read(&file).expect("readable"), before);
+    environment["devices"][0]["device"] = "abacus".into();
+    fs::write(&file, environment.to_string()).expect("written");
+    let message = place.fails(4, &["train", "--resume", "run"]);
+    assert!(message.contains("environment.json") && message.contains("abacus"), "{message}");
+    // Runs that do not say where they were trained were trained on the CPU.
+    environment.as_object_mut().expect("an object").remove("devices");
+    fs::write(&file, environment.to_string()).expect("written");
+    place.ok(&["train", "--resume", "run", "--quiet"]);
+}
+
+#[test]
 fn what_is_not_a_run_cannot_be_resumed() {
     let place = Place::new();
     place.write("folder/notes.txt", "no run");

@@ -2,6 +2,7 @@
 
 use super::print;
 use crate::attention::attends;
+use crate::device::DeviceName;
 use crate::error::{LabError, Result};
 use crate::runs::Trained;
 use crate::runs::picture::{Choice, draw};
@@ -35,10 +36,14 @@ pub struct AttentionArguments {
     /// Where data sets are, if not where they were
     #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
     data_dir: Option<PathBuf>,
+
+    /// Where to run the model
+    #[arg(long, value_enum, value_name = "DEVICE", default_value = "cpu")]
+    device: DeviceName,
 }
 
 pub(super) fn run(arguments: &AttentionArguments) -> Result<()> {
-    let mut trained = Trained::open(&arguments.run, arguments.data_dir.as_deref())?;
+    let mut trained = Trained::open_on(arguments.device, &arguments.run, arguments.data_dir.as_deref())?;
     if let Some(length) = arguments.length {
         trained.experiment.task = trained.experiment.task.with_length(length as usize)?;
     }

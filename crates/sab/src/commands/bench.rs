@@ -1,15 +1,15 @@
 //! `sab bench`
 
 use super::{print, print_json};
+use crate::device::DeviceName;
 use crate::display::{Style, display};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, parse_value};
 use crate::models::{Model, loss};
-use crate::run_dir::{Environment, ModelConfig, RunDir, cores};
+use crate::run_dir::{DeviceUse, Environment, ModelConfig, RunDir, cores};
 use crate::tasks::Task;
 use crate::train::{Adam, GradientSet, Rates, Session, Stop, Trainer};
 use attentive::ForwardOptions;
-use burn::tensor::Device;
 use clap::Args;
 use serde_json::json;
 use std::time::Instant;
@@ -40,6 +40,10 @@ pub struct BenchArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 
+    /// Where to run the model
+    #[arg(long, value_enum, value_name = "DEVICE", default_value = "cpu")]
+    device: DeviceName,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -57,8 +61,8 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<()> {
     let threads = arguments.threads.map_or_else(cores, usize::from);
     let (mut bare, mut trainer) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..arguments.rounds {
-        bare = bare.min(bare_step(&experiment, &*task, threads)?);
-        trainer = trainer.min(trainer_update(&experiment, &*task, threads)?);
+        bare = bare.min(bare_step(&experiment, &*task, threads, arguments.device)?);
+        trainer = trainer.min(trainer_update(&experiment, &*task, threads, arguments.device)?);
     }
     let ratio = trainer / bare;
     if arguments.json {
@@ -71,9 +75,9 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<()> {
 }
 
 /// Milliseconds of one step on one batch, the mean over a round.
-fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize) -> Result<f64> {
+fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize, device: DeviceName) -> Result<f64> {
     let settings = &experiment.train;
-    let device = Device::flex().autodiff();
+    let device = device.open()?.autodiff();
     let mut model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
     let rates = Rates { beta1: settings.beta1, beta2: settings.beta2, epsilon: settings.epsilon };
     let mut adam = Adam::new(rates, &model)?;
@@ -94,12 +98,12 @@ fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize) -> Result
 }
 
 /// Milliseconds of one update of the trainer, the mean over a whole run in a temporary directory.
-fn trainer_update(experiment: &Experiment, task: &dyn Task, threads: usize) -> Result<f64> {
+fn trainer_update(experiment: &Experiment, task: &dyn Task, threads: usize, device: DeviceName) -> Result<f64> {
     let folder = tempfile::tempdir().map_err(|why| LabError::file("create", &std::env::temp_dir(), &why))?;
     let model = ModelConfig::new(experiment.task.name(), task, &experiment.model);
-    let environment = Environment::here(threads, experiment.train.seed);
+    let environment = Environment::here(threads, experiment.train.seed, DeviceUse::new(device, &device.open()?, 0));
     let run = RunDir::create(&folder.path().join("run"), experiment, &model, &environment)?;
-    let session = Session { threads: Some(threads), max_seconds: None };
+    let session = Session { threads: Some(threads), max_seconds: None, device: Some(device) };
     let mut display = display(Style::Quiet, "");
     let trainer = Trainer::resume(&run, task, session, Stop::default(), &mut *display)?;
     let began = Instant::now();

@@ -1,6 +1,7 @@
 //! `sab eval`
 
 use super::{as_json, print, print_json, readable};
+use crate::device::DeviceName;
 use crate::error::Result;
 use crate::run_dir::cores;
 use crate::runs::Trained;
@@ -45,6 +46,10 @@ pub(super) struct How {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) threads: Option<u16>,
 
+    /// Where to run the model
+    #[arg(long, value_enum, value_name = "DEVICE", default_value = "cpu")]
+    pub(super) device: DeviceName,
+
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -63,7 +68,7 @@ enum Which {
 }
 
 pub(super) fn run(arguments: &EvalArguments) -> Result<()> {
-    let trained = Trained::open(&arguments.run, arguments.how.data_dir.as_deref())?;
+    let trained = Trained::open_on(arguments.how.device, &arguments.run, arguments.how.data_dir.as_deref())?;
     let settings = &trained.experiment.train;
     let (split, name, most) = match (&arguments.file, arguments.split) {
         (Some(file), _) => (Split::Test, file.display().to_string(), None),

@@ -1,12 +1,12 @@
 //! `sab info`
 
 use super::print;
+use crate::device::cpu;
 use crate::error::Result;
 use crate::experiment::TrainSettings;
 use crate::run_dir::{ModelConfig, RunDir, SUMMARY, files, load_model};
 use crate::tasks::{InputKind, OutputKind};
 use crate::train::{Ending, checkpoint};
-use burn::tensor::Device;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
     for (place, setting) in toml::to_string(&config.model).unwrap_or_default().lines().enumerate() {
         line(if place == 0 { "model" } else { "" }, setting.to_string());
     }
-    match load_model(path, &Device::flex()) {
+    match load_model(path, &cpu()) {
         Ok((_, model, update)) => {
             let at = update.map_or(String::new(), |update| format!(", saved at update {update}"));
             line("parameters", format!("{}{at}", model.size()));

@@ -2,6 +2,7 @@
 
 use super::eval::How;
 use super::{print, transfer};
+use crate::device::DeviceName;
 use crate::display::{Style, duration};
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
@@ -271,7 +272,7 @@ impl Laboratory<'_> {
     }
 
     fn train(&self, wanted: &Wanted) -> Result<Record> {
-        let session = Session { threads: self.arguments.threads.map(usize::from), max_seconds: None };
+        let session = Session { threads: self.arguments.threads.map(usize::from), max_seconds: None, device: None };
         let style = if self.arguments.quiet { Style::Quiet } else { Style::Auto };
         let finished = match wanted.run.exists() {
             true => runs::resume(&wanted.run, self.arguments.data_dir.as_deref(), session, style, self.stop.clone()),
@@ -316,7 +317,12 @@ impl Laboratory<'_> {
                 )));
             }
             eprintln!("{}, seed {}, at other lengths", wanted.name, wanted.experiment.train.seed);
-            let how = How { data_dir: self.arguments.data_dir.clone(), threads: self.arguments.threads, json: false };
+            let how = How {
+                data_dir: self.arguments.data_dir.clone(),
+                threads: self.arguments.threads,
+                device: DeviceName::Cpu,
+                json: false,
+            };
             let shown = |line: &str| {
                 eprint!("{line}");
                 match self.stop.asked() {

@@ -1,11 +1,12 @@
 //! `sab sample`
 
 use super::print;
+use crate::device::DeviceName;
 use crate::error::{LabError, Result};
 use crate::models::numbers;
 use crate::rng::{Draws, Purpose};
 use crate::run_dir::load_model;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Int, Tensor};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -31,13 +32,17 @@ pub struct SampleArguments {
     /// What the choices are drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
+
+    /// Where to run the model
+    #[arg(long, value_enum, value_name = "DEVICE", default_value = "cpu")]
+    device: DeviceName,
 }
 
 pub(super) fn run(arguments: &SampleArguments) -> Result<()> {
     if !(arguments.temperature >= 0.0 && arguments.temperature.is_finite()) {
         return Err(LabError::Config(format!("`--temperature` is {}: a number, at least 0", arguments.temperature)));
     }
-    let device = Device::flex();
+    let device = arguments.device.open()?;
     let (config, model, _) = load_model(&arguments.run, &device)?;
     let Some(alphabet) = config.facts.alphabet else {
         return Err(LabError::Config(format!("the model learned `{}`: only a model of text can write", config.task)));

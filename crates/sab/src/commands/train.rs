@@ -2,6 +2,7 @@
 
 use super::conclusion::report;
 use super::{print, print_json};
+use crate::device::DeviceName;
 use crate::display::Style;
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TASK_NAMES, nearest, parse_value};
@@ -96,6 +97,10 @@ pub struct TrainArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Training")]
     threads: Option<u16>,
 
+    /// Where to train: cpu, or where the run was trained last if it is resumed
+    #[arg(long, value_enum, value_name = "DEVICE", help_heading = "Training")]
+    device: Option<DeviceName>,
+
     #[command(flatten)]
     show: Show,
 }
@@ -126,6 +131,7 @@ Examples:
   sab train text --file book.txt --hidden 256
   sab train experiments/my.toml --set train.clip=none
   sab train copy --dry-run                         every key and its value
+  sab train copy --device wgpu                     on a GPU, if this sab was built with the feature wgpu
   sab train --resume runs/long                     after Ctrl-C, a crash or a power cut";
 
 /// Seconds of `90`, `90s`, `15m` or `2h`.
@@ -208,7 +214,8 @@ impl TrainArguments {
 }
 
 pub(super) fn run(arguments: TrainArguments) -> Result<()> {
-    let session = Session { threads: arguments.threads.map(usize::from), max_seconds: arguments.max_time };
+    let threads = arguments.threads.map(usize::from);
+    let session = Session { threads, max_seconds: arguments.max_time, device: arguments.device };
     let finished = match (&arguments.resume, &arguments.target) {
         (Some(path), _) => {
             runs::resume(path, arguments.data_dir.as_deref(), session, arguments.style(), Stop::on_signals()?)?

@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &TransferArguments) -> Result<()> {
 pub(super) fn measure(
     run: &Path, lengths: &[usize], sequences: Option<u32>, how: &How, shown: &dyn Fn(&str) -> Result<()>,
 ) -> Result<Value> {
-    let trained = Trained::open(run, how.data_dir.as_deref())?;
+    let trained = Trained::open_on(how.device, run, how.data_dir.as_deref())?;
     // All lengths are looked at before the first is judged, which may take long.
     let at_length = |length: &usize| Ok((*length, trained.experiment.task.clone().with_length(*length)?));
     let lengths: Vec<(usize, TaskSettings)> = lengths.iter().map(at_length).collect::<Result<_>>()?;

@@ -2,6 +2,7 @@
 
 use super::case::{CLASSES, Case, LossOn, SYMBOLS, Settings};
 use super::memory;
+use crate::device::cpu;
 use crate::error::{LabError, Result};
 use crate::models::{SabModel, loss, numbers};
 use crate::rng::{Draws, Purpose};
@@ -32,7 +33,7 @@ pub struct Measurement {
 /// Measures a point. Rounds end early so that all is done within `seconds` if possible; one is measured in any case.
 pub fn measure(case: Case, settings: Settings, seconds: f64) -> Result<Measurement> {
     let began = Instant::now();
-    let device = Device::flex().autodiff();
+    let device = cpu().autodiff();
     device.seed(SEED);
     let model = SabModel::new(&case.model.config(settings.hidden), CLASSES, &device)?;
     let batch = batch(case, settings.batch);

@@ -3,8 +3,9 @@
 use super::case::{Case, LossOn, Settings, Subject};
 use super::child::{self, Limits};
 use super::measure::Measurement;
+use crate::device::{DeviceName, cpu};
 use crate::error::{LabError, Result};
-use crate::run_dir::{Environment, atomic, available_memory};
+use crate::run_dir::{DeviceUse, Environment, atomic, available_memory};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::ErrorKind;
@@ -98,7 +99,8 @@ pub struct Survey {
 impl Survey {
     /// Measures what is not in the file yet and writes it after each point. `report` is told each new point.
     pub fn run(&self, mut report: impl FnMut(&Point)) -> Result<Document> {
-        let environment = serde_json::to_value(Environment::here(self.settings.threads, 0))
+        let device = DeviceUse::new(DeviceName::Cpu, &cpu(), 0);
+        let environment = serde_json::to_value(Environment::here(self.settings.threads, 0, device))
             .map_err(|why| LabError::Run(format!("cannot write JSON: {why}")))?;
         let mut document = self.earlier(&environment)?;
         document.environment = environment;

@@ -10,6 +10,7 @@ pub use parameters::{Parameter, Snapshot};
 pub use sab::SabModel;
 pub use transformer::TransformerModel;
 
+use crate::device::cpu;
 use crate::error::{LabError, Result};
 use crate::experiment::ModelSettings;
 use crate::tasks::{Answers, Batch, InputKind, OutputKind};
@@ -32,20 +33,33 @@ pub enum Model {
 static BURNS_NUMBERS: Mutex<()> = Mutex::new(());
 
 impl Model {
-    /// A model with weights drawn from a seed.
+    /// A model with weights drawn from a seed: the same on every device.
     pub fn new(
         settings: &ModelSettings, input: InputKind, output: OutputKind, seed: u64, device: &Device,
     ) -> Result<Self> {
-        let _alone = BURNS_NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
-        device.seed(seed);
-        Ok(match settings {
-            ModelSettings::Sab(lstm) => {
-                Self::Sab(Box::new(SabModel::new(&lstm.layer(input.size()), output.size(), device)?))
+        // Each backend has a generator of its own; only the CPU's draws.
+        let here = if device.is_autodiff() { cpu().autodiff() } else { cpu() };
+        let drawn = {
+            let _alone = BURNS_NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+            here.seed(seed);
+            match settings {
+                ModelSettings::Sab(lstm) => {
+                    Self::Sab(Box::new(SabModel::new(&lstm.layer(input.size()), output.size(), &here)?))
+                }
+                ModelSettings::Transformer(settings) => {
+                    Self::Transformer(Box::new(TransformerModel::new(settings, input, output.size(), &here)))
+                }
             }
-            ModelSettings::Transformer(settings) => {
-                Self::Transformer(Box::new(TransformerModel::new(settings, input, output.size(), device)))
-            }
-        })
+        };
+        Ok(if *device == here { drawn } else { drawn.moved_to(device) })
+    }
+
+    /// The same model on another device.
+    fn moved_to(self, device: &Device) -> Self {
+        match self {
+            Self::Sab(model) => Self::Sab(Box::new(model.fork(device))),
+            Self::Transformer(model) => Self::Transformer(Box::new(model.fork(device))),
+        }
     }
 
     /// The outputs where the batch asks for them, `[answers, outputs]`.

@@ -1,6 +1,8 @@
 //! `environment.json`: what a run was made with.
 
-use serde::Serialize;
+use crate::device::{DeviceName, adapter};
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Programs, machine and seed.
@@ -22,6 +24,8 @@ pub struct Environment {
     pub avx2_fma: bool,
     /// Memory in bytes, where the system says.
     pub memory: Option<u64>,
+    /// What it was trained on: one device, or several in turn if it was resumed elsewhere.
+    pub devices: Vec<DeviceUse>,
     /// Threads of the run.
     pub threads: usize,
     /// The run's seed.
@@ -34,7 +38,7 @@ pub struct Environment {
 
 impl Environment {
     /// This machine, now.
-    pub fn here(threads: usize, seed: u64) -> Self {
+    pub fn here(threads: usize, seed: u64, device: DeviceUse) -> Self {
         Self {
             sab: env!("CARGO_PKG_VERSION"),
             burn: "0.22.1",
@@ -44,11 +48,40 @@ impl Environment {
             cores: cores(),
             avx2_fma: avx2_fma(),
             memory: memory(),
+            devices: vec![device],
             threads,
             seed,
             began: now() as u64,
             // What was typed, not where the program lies.
             command: std::iter::once("sab".to_string()).chain(std::env::args().skip(1)).collect(),
+        }
+    }
+}
+
+/// A device that a run was trained on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceUse {
+    /// Its name.
+    pub device: DeviceName,
+    /// What it calls itself, if it is a GPU.
+    pub adapter: Option<String>,
+    /// Updates done before.
+    pub from_update: u64,
+}
+
+impl DeviceUse {
+    /// A device that has been opened, from an update on.
+    pub fn new(device: DeviceName, opened: &Device, from_update: u64) -> Self {
+        Self { device, adapter: adapter(opened), from_update }
+    }
+}
+
+/// In words: its name, and what it calls itself.
+impl std::fmt::Display for DeviceUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.adapter {
+            Some(adapter) => write!(f, "{} ({adapter})", self.device.name()),
+            None => f.write_str(self.device.name()),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! config.toml         the resolved experiment
-//! environment.json    versions, machine, threads, seed
+//! environment.json    versions, machine, devices, threads, seed
 //! metrics.jsonl       one line each few updates and each validation
 //! events.out.tfevents.*   the same for TensorBoard
 //! attention.jsonl     what one sequence was reminded of, at some points of training
@@ -19,11 +19,13 @@ pub mod files;
 pub mod metrics;
 mod model_folder;
 
-pub use environment::{Environment, available_memory, cores, now};
+pub use environment::{DeviceUse, Environment, available_memory, cores, now};
 pub use model_folder::{ModelConfig, load_model, save_model};
 
+use crate::device::DeviceName;
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
+use serde_json::{Value, json};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -129,5 +131,26 @@ impl RunDir {
     /// The experiment that it was made for.
     pub fn experiment(&self) -> Result<Experiment> {
         Experiment::of_file(&self.file(CONFIG), &[])
+    }
+
+    /// The device that it was trained on last; the CPU if nothing is known.
+    pub(crate) fn last_device(&self) -> Result<DeviceUse> {
+        let path = self.file(ENVIRONMENT);
+        let environment = files::read_json(&path)?.unwrap_or_default();
+        let Some(last) = environment["devices"].as_array().and_then(|devices| devices.last()) else {
+            return Ok(DeviceUse { device: DeviceName::Cpu, adapter: None, from_update: 0 });
+        };
+        serde_json::from_value(last.clone())
+            .map_err(|why| LabError::Run(format!("{} names a device that is not known: {why}", path.display())))
+    }
+
+    /// Notes in `environment.json` that it goes on on another device.
+    pub(crate) fn note_device(&self, device: &DeviceUse) -> Result<()> {
+        let path = self.file(ENVIRONMENT);
+        let mut environment = files::read_json(&path)?.filter(Value::is_object).unwrap_or_else(|| json!({}));
+        let mut devices = environment["devices"].as_array().cloned().unwrap_or_default();
+        devices.push(json!(device));
+        environment["devices"] = Value::Array(devices);
+        atomic::write_json(&path, &environment)
     }
 }

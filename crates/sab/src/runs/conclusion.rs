@@ -24,11 +24,10 @@ pub(super) struct Outcome {
 /// Tests the best model and writes the summary and the pictures.
 pub(super) fn conclude(
     run: &RunDir, experiment: &Experiment, task: &dyn Task, model: &Model, standing: &Standing, ending: Ending,
-    threads: usize,
+    (threads, device): (usize, &Device),
 ) -> Result<Outcome> {
-    let device = Device::flex();
     let settings = &experiment.train;
-    let judge = |split, most| evaluate(model, task, split, settings.batch, most, threads, &device);
+    let judge = |split, most| evaluate(model, task, split, settings.batch, most, threads, device);
     let validation = judge(Split::Validation, settings.validation_batches.get())?.figures;
     let Judgement { figures: test, sequences: test_sequences } = judge(Split::Test, settings.test_batches.get())?;
     let summary = json!({
@@ -51,7 +50,7 @@ pub(super) fn conclude(
     });
     let pictures = match model {
         Model::Sab(model) if attends(model) => {
-            picture::draw(model, experiment, task, run.path(), &picture::Choice::usual(task), &device)?
+            picture::draw(model, experiment, task, run.path(), &picture::Choice::usual(task), device)?
         }
         _ => Vec::new(),
     };

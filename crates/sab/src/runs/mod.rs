@@ -21,11 +21,12 @@ mod trained;
 pub use trained::Trained;
 
 use crate::data::DataError;
+use crate::device::DeviceName;
 use crate::display::{NoteKind, Style, display};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TaskSettings};
 use crate::models::Model;
-use crate::run_dir::{Environment, ModelConfig, RunDir, available_memory, cores};
+use crate::run_dir::{DeviceUse, Environment, ModelConfig, RunDir, available_memory, cores};
 use crate::tasks::{Figures, Split, Task, TaskFacts};
 use crate::train::checkpoint::Standing;
 use crate::train::{Ending, Session, Stop, Trainer};
@@ -62,16 +63,18 @@ pub struct Finished {
 pub fn begin(path: &Path, experiment: &Experiment, session: Session, style: Style, stop: Stop) -> Result<Finished> {
     let experiment = &Experiment { task: experiment.task.clone().with_whole_path()?, ..experiment.clone() };
     let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
-    check_memory(experiment, &*task)?;
+    let device = session.device.unwrap_or_default();
+    let device_use = DeviceUse::new(device, &device.open()?, 0);
+    check_memory(experiment, &*task, device)?;
     let threads = session.threads.or(experiment.train.threads.get()).unwrap_or_else(cores);
-    let environment = Environment::here(threads, experiment.train.seed);
+    let environment = Environment::here(threads, experiment.train.seed, device_use);
     let model = ModelConfig::new(experiment.task.name(), &*task, &experiment.model);
     let run = RunDir::create(path, experiment, &model, &environment)?;
     train(run, experiment.clone(), &*task, session, style, stop)
 }
 
-/// Goes on with the run at `path`, exactly as if it had never stopped. `data_dir` says where data sets are, if not where
-/// they were.
+/// Goes on with the run at `path`, exactly as if it had never stopped (on another device: but for rounding). `data_dir` says
+/// where data sets are, if not where they were.
 pub fn resume(path: &Path, data_dir: Option<&Path>, session: Session, style: Style, stop: Stop) -> Result<Finished> {
     let run = RunDir::open(path)?;
     let mut experiment = run.experiment()?;
@@ -123,18 +126,22 @@ fn train(
     use_threads(session.threads.or(experiment.train.threads.get()));
     let mut display = display(style, &experiment.short_name());
     let mut trainer = Trainer::resume(&run, task, session, stop, &mut *display)?;
-    let threads = trainer.threads();
+    let (threads, device) = (trainer.threads(), trainer.device().clone().inner());
     introduce(&mut trainer, &run, &experiment, task);
     let (model, standing, ending) = trainer.run()?;
     display.note(NoteKind::Info, &format!("{}; the best model is put to the test", ending.describe()));
-    let outcome = conclude(&run, &experiment, task, &model, &standing, ending, threads)?;
+    let outcome = conclude(&run, &experiment, task, &model, &standing, ending, (threads, &device))?;
     display.finish();
     let conclusion::Outcome { validation, test, summary, pictures } = outcome;
     Ok(Finished { run, experiment, model, standing, ending, validation, test, summary, pictures })
 }
 
-/// Refuses what cannot fit, before anything is made: a process that runs out of memory leaves no message.
-fn check_memory(experiment: &Experiment, task: &dyn Task) -> Result<()> {
+/// Refuses what cannot fit, before anything is made: a process that runs out of memory leaves no message. A GPU has a memory
+/// of its own, and does not say how much of it is free.
+fn check_memory(experiment: &Experiment, task: &dyn Task, device: DeviceName) -> Result<()> {
+    if device != DeviceName::Cpu {
+        return Ok(());
+    }
     let (rows, steps) = (experiment.train.batch as f64, task.longest(Split::Test) as f64);
     let needed = experiment.model.training_bytes(rows, steps, task.input(), task.output());
     let Some(have) = available_memory().filter(|have| needed > *have as f64) else { return Ok(()) };
@@ -162,7 +169,8 @@ fn introduce(trainer: &mut Trainer, run: &RunDir, experiment: &Experiment, task:
         done => format!(", going on from update {done}"),
     };
     let folder = run.path().display();
-    trainer.announce(&format!("{}", Settings { experiment, budget, threads }));
+    let device = trainer.device_use().clone();
+    trainer.announce(&format!("{}", Settings { experiment, budget, threads, device: &device }));
     trainer.announce(&format!("everything goes into {folder}{going_on}; Ctrl-C stops with a checkpoint"));
     if let Some(found) = task.describe() {
         trainer.announce(&found);
@@ -177,6 +185,7 @@ struct Settings<'a> {
     experiment: &'a Experiment,
     budget: u64,
     threads: usize,
+    device: &'a DeviceUse,
 }
 
 impl std::fmt::Display for Settings<'_> {
@@ -184,9 +193,13 @@ impl std::fmt::Display for Settings<'_> {
         let (train, threads) = (&self.experiment.train, self.threads);
         let length = self.experiment.task.length().map_or(String::new(), |length| format!(" at length {length}"));
         let plural = if threads == 1 { "" } else { "s" };
+        let place = match self.device {
+            DeviceUse { device: DeviceName::Cpu, .. } => format!("{threads} thread{plural}"),
+            gpu => gpu.to_string(),
+        };
         write!(
             f,
-            "learning `{}`{length}: {} updates of {} sequences, seed {}, {threads} thread{plural}",
+            "learning `{}`{length}: {} updates of {} sequences, seed {}, {place}",
             self.experiment.task.name(),
             self.budget,
             train.batch,

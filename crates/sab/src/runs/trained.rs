@@ -1,6 +1,7 @@
 //! [`Trained`]: a run for what is done after training.
 
 use super::reopen;
+use crate::device::DeviceName;
 use crate::error::Result;
 use crate::experiment::{Experiment, TaskSettings};
 use crate::models::Model;
@@ -27,14 +28,19 @@ pub struct Trained {
 }
 
 impl Trained {
-    /// Reads the run at `path`. `data_dir` says where data sets are, if not where they were.
+    /// Reads the run at `path` for the CPU. `data_dir` says where data sets are, if not where they were.
     pub fn open(path: &Path, data_dir: Option<&Path>) -> Result<Self> {
+        Self::open_on(DeviceName::Cpu, path, data_dir)
+    }
+
+    /// [`open`](Trained::open) for any device, whichever the run was trained on.
+    pub fn open_on(device: DeviceName, path: &Path, data_dir: Option<&Path>) -> Result<Self> {
         let run = RunDir::open(path)?;
         let mut experiment = run.experiment()?;
         if let Some(data_dir) = data_dir {
             experiment.data_dir = data_dir.to_path_buf();
         }
-        let device = Device::flex();
+        let device = device.open()?;
         let (config, model, update) = load_model(path, &device)?;
         Ok(Self { run, experiment, model, config, update, device })
     }

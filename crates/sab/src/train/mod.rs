@@ -13,13 +13,14 @@ pub use schedule::learning_rate;
 pub use signals::Stop;
 
 use crate::attention::Attention;
+use crate::device::DeviceName;
 use crate::display::{Display, NoteKind, Progress, Validation};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TrainSettings};
 use crate::models::{Model, Snapshot, loss, numbers};
 use crate::run_dir::attention_trace::{self, AttentionTrace};
 use crate::run_dir::metrics::{Kind, Metrics};
-use crate::run_dir::{RunDir, atomic, cores, load_model};
+use crate::run_dir::{DeviceUse, RunDir, atomic, cores, load_model};
 use crate::tasks::{Batch, Figures, Split, Tally, Task};
 use attentive::{ForwardOptions, SabError};
 use burn::tensor::{Device, Tensor};
@@ -57,6 +58,8 @@ pub struct Session {
     pub threads: Option<usize>,
     /// Seconds of training in all, if not as the experiment says.
     pub max_seconds: Option<f64>,
+    /// Where to train, if not where the run was trained last. A new run is trained on the CPU.
+    pub device: Option<DeviceName>,
 }
 
 /// Trains one model in one run directory.
@@ -66,6 +69,7 @@ pub struct Trainer<'a> {
     display: &'a mut dyn Display,
     stop: Stop,
     device: Device,
+    device_use: DeviceUse,
     threads: usize,
     budget: u64,
     max_seconds: Option<f64>,
@@ -94,7 +98,9 @@ impl<'a> Trainer<'a> {
         let budget = budget(&experiment, task)?;
         atomic::clean(run.path())?;
         atomic::clean(&run.file(crate::run_dir::CHECKPOINTS))?;
-        let device = Device::flex().autodiff();
+        let last_device = run.last_device()?;
+        let name = session.device.unwrap_or(last_device.device);
+        let device = name.open()?.autodiff();
         let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
         let rates = Rates { beta1: settings.beta1, beta2: settings.beta2, epsilon: settings.epsilon };
         let identity = identity(&experiment)?;
@@ -111,12 +117,17 @@ impl<'a> Trainer<'a> {
             Some(_) => Some(load_model(run.path(), &device.clone().inner())?.1),
             None => None,
         };
+        let device_use = DeviceUse::new(name, &device, standing.update);
+        if (last_device.device, &last_device.adapter) != (name, &device_use.adapter) {
+            run.note_device(&device_use)?;
+        }
         let now = Instant::now();
         Ok(Self {
             task,
             display,
             stop,
             device,
+            device_use,
             threads: session.threads.or(settings.threads.get()).unwrap_or_else(cores),
             budget,
             max_seconds: session.max_seconds.or(settings.max_seconds.get()),
@@ -149,6 +160,16 @@ impl<'a> Trainer<'a> {
     /// Threads in use.
     pub fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// Where it trains, with autodiff.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The same in words.
+    pub(crate) fn device_use(&self) -> &DeviceUse {
+        &self.device_use
     }
 
     /// Says something before training begins.

@@ -1,0 +1,109 @@
+//! [`DeviceName`]: where a model runs, and the one place that turns its name into a device of Burn.
+
+use crate::error::{LabError, Result};
+use burn::tensor::Device;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// Where a model runs: the values of `--device`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceName {
+    /// The processor, with the fused engine
+    #[default]
+    Cpu,
+    /// A GPU by Vulkan, Metal or DirectX; needs a build with the feature `wgpu`
+    Wgpu,
+    /// A GPU of NVIDIA by CUDA; needs a build with the feature `cuda`
+    Cuda,
+}
+
+impl DeviceName {
+    /// The device, without autodiff and ready to be used. Says what is missing if this build or this machine does not have
+    /// it.
+    pub fn open(self) -> Result<Device> {
+        match self {
+            Self::Cpu => Ok(cpu()),
+            Self::Wgpu => wgpu(),
+            Self::Cuda => cuda(),
+        }
+    }
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Wgpu => "wgpu",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
+/// Burn's CPU backend, which the fused engine runs on.
+pub(crate) fn cpu() -> Device {
+    Device::flex()
+}
+
+/// What a GPU calls itself; nothing for the CPU.
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+pub(crate) fn adapter(device: &Device) -> Option<String> {
+    device.clone().inner().identity().map(|identity| identity.name)
+}
+
+/// What a GPU calls itself; nothing for the CPU.
+#[cfg(not(any(feature = "wgpu", feature = "cuda")))]
+pub(crate) fn adapter(_: &Device) -> Option<String> {
+    None
+}
+
+#[cfg(feature = "wgpu")]
+fn wgpu() -> Result<Device> {
+    use burn::tensor::DeviceKind;
+    use burn::tensor::wgpu::WgpuInitError;
+    use std::sync::OnceLock;
+
+    // A device that Burn opens by itself, at the first tensor, panics if there is no adapter; opened here it says why. It
+    // can be opened once in a process.
+    static OPENED: OnceLock<std::result::Result<Device, String>> = OnceLock::new();
+    let opened = OPENED.get_or_init(|| match Device::wgpu_options().init() {
+        Ok(device) => Ok(device),
+        // Somebody has used it before, so it is there.
+        Err(WgpuInitError::Registration { .. }) => Ok(Device::wgpu(DeviceKind::DefaultDevice)),
+        Err(why) => Err(why.to_string()),
+    });
+    opened.clone().map_err(|why| {
+        LabError::Config(format!(
+            "`--device wgpu` finds no GPU on this machine ({why}): install its driver for Vulkan, or use `--device cpu`"
+        ))
+    })
+}
+
+#[cfg(feature = "cuda")]
+fn cuda() -> Result<Device> {
+    use burn::tensor::DeviceType;
+
+    // Burn panics at the first tensor if there is no driver or no GPU; it can be asked for a list before.
+    let found = Device::enumerate(DeviceType::Cuda);
+    found.into_iter().next().ok_or_else(|| {
+        LabError::Config(
+            "`--device cuda` finds no GPU of NVIDIA or no driver for it on this machine: use `--device cpu`".into(),
+        )
+    })
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn wgpu() -> Result<Device> {
+    Err(not_built("wgpu"))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda() -> Result<Device> {
+    Err(not_built("cuda"))
+}
+
+#[cfg(not(all(feature = "wgpu", feature = "cuda")))]
+fn not_built(feature: &str) -> LabError {
+    LabError::Config(format!(
+        "this sab was built without {feature}: `cargo install --path crates/sab --features {feature}` builds it with it"
+    ))
+}
