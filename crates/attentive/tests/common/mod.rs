@@ -151,7 +151,9 @@ impl Input {
             }
             Input::Tokens { shape, tokens } => {
                 let data = TensorData::new(tokens.clone(), *shape);
-                (Tensor::<2, Int>::from_data(data, (device, DType::I64)).into(), None)
+                // Not every GPU has integers of 64 bits.
+                let int = if device.supports_dtype(DType::I64) { DType::I64 } else { DType::I32 };
+                (Tensor::<2, Int>::from_data(data, (device, int)).into(), None)
             }
         }
     }
@@ -170,13 +172,22 @@ pub struct Run {
     pub gradients: Vec<(&'static str, Array)>,
 }
 
-/// Runs forward and backward with given adjoints of the outputs.
+/// Runs forward and backward on the CPU with given adjoints of the outputs.
 #[allow(clippy::too_many_arguments)]
 pub fn run(
     config: &SabLstmConfig, parameters: &Parameters, input: &Input, state: Option<SabState>, adjoints: [&Array; 2],
     dtype: DType, options: &ForwardOptions,
 ) -> Run {
-    let device = Device::flex().autodiff();
+    run_on(&Device::flex(), config, parameters, input, state, adjoints, dtype, options)
+}
+
+/// [`run`] on any device.
+#[allow(clippy::too_many_arguments)]
+pub fn run_on(
+    device: &Device, config: &SabLstmConfig, parameters: &Parameters, input: &Input, state: Option<SabState>,
+    adjoints: [&Array; 2], dtype: DType, options: &ForwardOptions,
+) -> Run {
+    let device = device.clone().autodiff();
     let lstm = parameters.layer(config, dtype, &device);
     let (x, dense) = input.tensor(dtype, &device);
     let out = lstm.forward_with(x, state, options).expect("a good input");
