@@ -134,6 +134,7 @@ fn a_model_folder_of_an_older_version_is_enough() {
     let place = Place::new();
     train(&place, "run", "class", "each");
     let right = place.ok(&["predict", "run", "class.csv"]);
+    let figures = judged(&place, &["--file", "class.csv"]);
     let folder = |name: &str, config: &serde_json::Value| {
         place.write(&format!("{name}/config.json"), config.to_string());
         std::fs::copy(place.path("run/model.safetensors"), place.path(name).join("model.safetensors")).expect("copied");
@@ -154,6 +155,7 @@ fn a_model_folder_of_an_older_version_is_enough() {
     place.write("run/config.json", config.to_string());
     let settled = place.ok(&["predict", "run", "class.csv"]);
     assert_eq!(settled, right.replacen("result", "answer", 1));
+    assert_eq!(judged(&place, &["--file", "class.csv"]), figures);
     place.ok(&["train", "--resume", "run", "--quiet"]);
 }
 
