@@ -237,7 +237,7 @@ fn a_record_of_another_experiment_is_not_taken_for_this_one() {
 #[test]
 fn a_row_that_cannot_be_trained_is_a_result() {
     let place = small();
-    let train = "updates = 40\nlearning_rate = 1e37\nclip = \"none\"\nrefusals = 3";
+    let train = "updates = 40\nlearning_rate = 3e38\nclip = \"none\"\nrefusals = 3";
     place.write("mine/small/lstm.toml", experiment("k_top = 0", train));
     let shown = place.ok(&reproduce(&[]));
     assert!(shown.contains("| LSTM | 12.5 | diverged | – | diverged |"), "{shown}");
