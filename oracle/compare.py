@@ -35,6 +35,16 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+def row(figure: dict) -> str:
+    """A line of the table."""
+    best, gflop, limit = figure["milliseconds"], figure["gflop"], figure["limit_gflops"]
+    ratios = {style: best[style] / best["attentive"] for style in best}
+    tuned = f"{best['tuned']:.0f} | {ratios['tuned']:.1f}" if "tuned" in best else "- | -"
+    share = 100 * gflop / best["attentive"] * 1e3 / limit
+    return (f"| {figure['case']} | {best['attentive']:.1f} | {best['plain']:.0f} | {ratios['plain']:.1f} | "
+            f"{figure['wanted']:g} | {tuned} | {gflop:.1f} | {limit:.0f} | {share:.0f} % |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", choices=[*CASES, "all"], default="all")
@@ -64,19 +74,15 @@ def main():
                 best[style] = min(best[style], result["best"])
                 torch_version = result["torch"]
         figures.append({"case": case, "milliseconds": best, "wanted": WANTED[case], "gflop": gflop, "limit_gflops": limit})
-        print(f"measured {case}", file=sys.stderr)
+        # As it is known, for whoever stops the rest.
+        print(row(figures[-1]), file=sys.stderr)
 
     print(f"{cpu_name()}, {arguments.threads} threads, PyTorch {torch_version}, best of {arguments.rounds} rounds\n")
     print("| case | attentive, ms | PyTorch plain, ms | ratio | wanted | PyTorch tuned, ms | ratio | "
           "products, GFLOP | limit, GFLOP/s | share |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for figure in figures:
-        best = figure["milliseconds"]
-        ratios = {style: best[style] / best["attentive"] for style in best}
-        tuned = f"{best['tuned']:.0f} | {ratios['tuned']:.1f}" if "tuned" in best else "- | -"
-        print(f"| {figure['case']} | {best['attentive']:.1f} | {best['plain']:.0f} | {ratios['plain']:.1f} | "
-              f"{figure['wanted']:g} | {tuned} | {figure['gflop']:.1f} | {figure['limit_gflops']:.0f} | "
-              f"{100 * figure['gflop'] / best['attentive'] * 1e3 / figure['limit_gflops']:.0f} % |")
+        print(row(figure))
     if arguments.json:
         arguments.json.write_text(json.dumps({"cpu": cpu_name(), "threads": arguments.threads, "torch": torch_version,
                                               "rounds": arguments.rounds, "figures": figures}, indent=1) + "\n")
