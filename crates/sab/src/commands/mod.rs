@@ -41,7 +41,7 @@ Examples:
   sab train --resume runs/copy-100-sab-trunc5-top5-seed1
   sab transfer RUN --lengths 100,1000,5000    does it still know at other lengths?
   sab attention RUN                           a picture of what each step was reminded of
-  sab report RUN...                           one HTML page: curves, attention while learning, settings";
+  sab report RUN...                           one HTML page: curves, and attention as it learned";
 
 /// Recurrent networks trained by Sparse Attentive Backtracking.
 #[derive(Parser, Debug)]
