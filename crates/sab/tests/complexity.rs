@@ -127,11 +127,11 @@ fn points_of_other_settings_are_not_mixed_and_not_lost() {
 #[test]
 fn what_takes_too_long_is_said_and_tried_again_with_more_time() {
     let place = Place::new();
-    let out = place.sab(&tiny(&["--lengths", "400,800", "--max-seconds-per-point", "0.001"]));
+    let out = place.sab(&tiny(&["--lengths", "3000,6000", "--max-seconds-per-point", "0.001"]));
     assert!(out.status.success(), "{}", stderr(&out));
     let printed = String::from_utf8_lossy(&out.stdout);
-    assert!(printed.contains("not measured: SAB, loss on every step, T 400: it was ended after 0.001 s"), "{printed}");
-    let second = "not measured: full self-attention, loss on the last step, T 800: 400 steps were too many already";
+    assert!(printed.contains("not measured: SAB, loss on every step, T 3000: it was ended after 0.001 s"), "{printed}");
+    let second = "not measured: full self-attention, loss on the last step, T 6000: 3000 steps were too many already";
     assert!(printed.contains(second), "{printed}");
     let document = place.json("out/complexity.json");
     assert_eq!(points(&document).len(), 16);
@@ -139,11 +139,11 @@ fn what_takes_too_long_is_said_and_tried_again_with_more_time() {
     assert!(!place.path("out/complexity.png").exists(), "there is nothing to draw");
     assert!(!fs::read_to_string(place.path("out/complexity.md")).expect("a file").contains(".png"));
 
-    let again = survey(&place, &["--lengths", "400,800", "--max-seconds-per-point", "0.001"]);
+    let again = survey(&place, &["--lengths", "3000,6000", "--max-seconds-per-point", "0.001"]);
     assert_eq!(again["new_points"], 0, "the same limit would stop it again");
-    let longer = survey(&place, &["--lengths", "400", "--max-seconds-per-point", "60"]);
+    let longer = survey(&place, &["--lengths", "3000", "--max-seconds-per-point", "60"]);
     assert_eq!(longer["new_points"], 8);
-    assert!(points(&longer).iter().all(|point| (point["length"] == 400) == point["forward_ms"].is_number()));
+    assert!(points(&longer).iter().all(|point| (point["length"] == 3000) == point["forward_ms"].is_number()));
 }
 
 #[test]
