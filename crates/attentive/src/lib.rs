@@ -76,8 +76,6 @@ mod config;
 mod error;
 #[cfg(feature = "flex")]
 mod fused;
-#[cfg(feature = "flex")]
-mod limit;
 mod loss;
 mod lstm;
 mod memory;
@@ -94,7 +92,7 @@ pub use allocation::keep_freed_memory;
 pub use config::{Hops, Initialization, KTop, KTrunc, SabLstmConfig, ScoreGradient, TruncPhase};
 pub use error::{Result, SabError};
 #[cfg(feature = "flex")]
-pub use limit::arithmetic_limit;
+pub use fused::arithmetic_limit;
 pub use loss::{cross_entropy, cross_entropy_by};
 pub use lstm::{SabInput, SabLstm, SabOutput, SabStepInput, SabStepOutput};
 pub use options::{ForwardOptions, InstructionSet, Path};

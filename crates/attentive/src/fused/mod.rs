@@ -26,7 +26,7 @@ mod team;
 mod weight_gradients;
 mod weights;
 
-pub(crate) use limit::arithmetic_limit;
+pub use limit::arithmetic_limit;
 
 #[cfg(test)]
 mod tests {
