@@ -15,10 +15,10 @@
 use attentive::ForwardOptions;
 use burn::tensor::Device;
 use sab::experiment::Experiment;
-use sab::models::{Model, loss};
+use sab::models::Model;
 use sab::rng::{Draws, Purpose};
 use sab::tasks::{Answers, Asked, Batch, Figures, HeldOut, Input, InputKind, OutputKind, Split, Tally, Task, figure};
-use sab::train::{Adam, GradientSet, Rates, evaluate};
+use sab::train::{Adam, Learner, Rates, evaluate};
 use std::error::Error;
 
 const NAMES: usize = 4;
@@ -83,17 +83,15 @@ pub fn run() -> Result<f64, Box<dyn Error>> {
     // The settings of a model, as a configuration says them; gradient runs five steps only.
     let settings = Experiment::of_text("[task]\nname = \"copy\"\n[model]\nhidden = 32", "the example", &[])?.model;
     let device = Device::flex().autodiff();
-    let mut model = Model::new(&settings, task.input(), task.output(), 1, &device)?;
-    let mut adam = Adam::new(Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }, &model)?;
+    let model = Model::new(&settings, task.input(), task.output(), 1, &device)?;
+    let adam = Adam::new(Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }, &model)?;
+    let mut learner = Learner { model, adam, clip: Some(1.0), device: device.clone() };
     let updates = 200;
     for update in 0..updates {
         let batch = task.training_batch(1, update, 32);
-        let outputs = model.answer(&batch, &ForwardOptions::new().with_batch(1, update), &device)?;
-        let gradients = GradientSet::of(&model, &loss(outputs, &batch, &device)?.backward())?;
-        let scale = 1.0 / gradients.norm().max(1.0); // the global norm is clipped to 1
-        model = adam.step(model, &gradients, 5e-3, scale)?;
+        learner.learn(&batch, &ForwardOptions::new().with_batch(1, update), 5e-3, None)?;
     }
-    let judged = evaluate(&model.valid(), &task, Split::Test, 100, None, 1, &device.inner())?;
+    let judged = evaluate(&learner.model.valid(), &task, Split::Test, 100, None, 1, &device.inner())?;
     let accuracy = figure(&judged.figures, "accuracy").unwrap_or(f64::NAN);
     println!("after {updates} updates {:.1} % of the test names are recalled", 100.0 * accuracy);
     assert!(accuracy > 0.95);

@@ -69,7 +69,7 @@ fn backward(model: &Model, chosen: &[Vec<f32>]) -> Gradients {
 }
 
 fn gradients(model: &Model, chosen: &[Vec<f32>]) -> GradientSet {
-    GradientSet::of(model, &backward(model, chosen)).expect("gradients")
+    GradientSet::of(model, backward(model, chosen)).expect("gradients")
 }
 
 /// Adam in single precision, one number after the other.

@@ -5,10 +5,10 @@ use crate::device::DeviceName;
 use crate::display::{Style, display};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, parse_value};
-use crate::models::{Model, loss};
+use crate::models::Model;
 use crate::run_dir::{DeviceUse, Environment, ModelConfig, RunDir, cores};
 use crate::tasks::Task;
-use crate::train::{Adam, GradientSet, Rates, Session, Stop, Trainer};
+use crate::train::{Adam, Learner, Rates, Session, Stop, Trainer};
 use attentive::ForwardOptions;
 use clap::Args;
 use serde_json::json;
@@ -78,9 +78,10 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<()> {
 fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize, device: DeviceName) -> Result<f64> {
     let settings = &experiment.train;
     let device = device.open()?.autodiff();
-    let mut model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
+    let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
     let rates = Rates { beta1: settings.beta1, beta2: settings.beta2, epsilon: settings.epsilon };
-    let mut adam = Adam::new(rates, &model)?;
+    let adam = Adam::new(rates, &model)?;
+    let mut learner = Learner { model, adam, clip: settings.clip.get(), device };
     let batch = task.training_batch(settings.seed, 0, settings.batch);
     let mut began = Instant::now();
     // The first steps find their memory.
@@ -89,10 +90,7 @@ fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize, device: D
             began = Instant::now();
         }
         let options = ForwardOptions::new().with_threads(threads).with_batch(settings.seed, step);
-        let loss = loss(model.answer(&batch, &options, &device)?, &batch, &device)?;
-        let gradients = GradientSet::of(&model, &loss.backward())?;
-        let scale = settings.clip.get().map_or(1.0, |most| (most / gradients.norm()).min(1.0));
-        model = adam.step(model, &gradients, settings.learning_rate, scale)?;
+        learner.learn(&batch, &options, settings.learning_rate, None)?;
     }
     Ok(began.elapsed().as_secs_f64() * 1e3 / settings.updates as f64)
 }

@@ -139,6 +139,6 @@ pub fn loss(outputs: Tensor<2>, batch: &Batch, device: &Device) -> Result<Tensor
 pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>> {
     tensor
         .into_data()
-        .try_to_vec::<f32>()
+        .try_into_vec::<f32>()
         .map_err(|why| LabError::Run(format!("a tensor is not of single precision: {why}")))
 }

@@ -99,7 +99,7 @@ impl Model {
         self.visit(&mut collect);
         let parameter = |(name, shape, data): (String, Vec<usize>, TensorData)| {
             let values = data
-                .try_to_vec::<f32>()
+                .try_into_vec::<f32>()
                 .map_err(|why| LabError::Run(format!("the parameter `{name}` is not of single precision: {why}")))?;
             Ok(Parameter { name, shape, values })
         };

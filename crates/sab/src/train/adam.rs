@@ -46,8 +46,8 @@ pub struct GradientSet(Vec<Vec<f32>>);
 
 impl GradientSet {
     /// Takes the gradients of a model's parameters.
-    pub fn of(model: &Model, gradients: &Gradients) -> Result<Self> {
-        let mut collect = Collect { gradients, found: Vec::new(), wrong: None };
+    pub fn of(model: &Model, mut gradients: Gradients) -> Result<Self> {
+        let mut collect = Collect { gradients: &mut gradients, found: Vec::new(), wrong: None };
         model.visit(&mut collect);
         match collect.wrong {
             Some(why) => Err(LabError::Run(format!("a gradient is not of single precision: {why}"))),
@@ -76,14 +76,15 @@ impl GradientSet {
 }
 
 struct Collect<'a> {
-    gradients: &'a Gradients,
+    gradients: &'a mut Gradients,
     found: Vec<Vec<f32>>,
     wrong: Option<String>,
 }
 
 impl ModuleVisitor for Collect<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let gradient = param.val().grad(self.gradients).map(|gradient| gradient.into_data().try_to_vec::<f32>());
+        // Removed, so that nobody else holds its memory and it need not be copied.
+        let gradient = param.val().grad_remove(self.gradients).map(|found| found.into_data().try_into_vec::<f32>());
         self.found.push(match gradient {
             Some(Ok(values)) => values,
             Some(Err(why)) => {
@@ -202,7 +203,7 @@ impl ModuleMapper for Apply<'_> {
         if gradient.is_empty() {
             return param;
         }
-        let mut values = match param.val().into_data().try_to_vec::<f32>() {
+        let mut values = match param.val().into_data().try_into_vec::<f32>() {
             Ok(values) => values,
             Err(why) => {
                 self.wrong.get_or_insert(why.to_string());

@@ -3,12 +3,14 @@
 mod adam;
 pub mod checkpoint;
 mod evaluate;
+mod learner;
 mod schedule;
 mod signals;
 
 pub use adam::{Adam, GradientSet, LARGEST_NORM, Rates};
 pub(crate) use evaluate::STEPS_AT_ONCE;
 pub use evaluate::{Judgement, evaluate, judge};
+pub use learner::{Learned, Learner};
 pub use schedule::learning_rate;
 pub use signals::Stop;
 
@@ -17,7 +19,7 @@ use crate::device::DeviceName;
 use crate::display::{Display, NoteKind, Progress, Validation};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TrainSettings};
-use crate::models::{Model, Snapshot, loss, numbers};
+use crate::models::{Model, Snapshot, numbers};
 use crate::run_dir::attention_trace::{self, AttentionTrace};
 use crate::run_dir::metrics::{Kind, Metrics};
 use crate::run_dir::{DeviceUse, RunDir, atomic, cores, load_model};
@@ -68,13 +70,11 @@ pub struct Trainer<'a> {
     task: &'a dyn Task,
     display: &'a mut dyn Display,
     stop: Stop,
-    device: Device,
     device_use: DeviceUse,
     threads: usize,
     budget: u64,
     max_seconds: Option<f64>,
-    model: Model,
-    adam: Adam,
+    learner: Learner,
     best: Option<Model>,
     standing: Standing,
     metrics: Metrics,
@@ -126,13 +126,11 @@ impl<'a> Trainer<'a> {
             task,
             display,
             stop,
-            device,
             device_use,
             threads: session.threads.or(settings.threads.get()).unwrap_or_else(cores),
             budget,
             max_seconds: session.max_seconds.or(settings.max_seconds.get()),
-            model,
-            adam,
+            learner: Learner { model, adam, clip: settings.clip.get(), device },
             best,
             metrics: Metrics::resume(run.path(), standing.update)?,
             trace: AttentionTrace::resume(run.path(), standing.update)?,
@@ -164,7 +162,7 @@ impl<'a> Trainer<'a> {
 
     /// Where it trains, with autodiff.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.learner.device
     }
 
     /// The same in words.
@@ -211,7 +209,7 @@ impl<'a> Trainer<'a> {
         }
         self.checkpoint()?;
         self.writer.finish()?;
-        let model = self.best.take().unwrap_or_else(|| self.model.valid());
+        let model = self.best.take().unwrap_or_else(|| self.learner.model.valid());
         Ok((model, self.standing, ending))
     }
 
@@ -249,10 +247,11 @@ impl<'a> Trainer<'a> {
         let options = ForwardOptions::new().with_threads(self.threads).with_batch(seed, number);
         let log = (number + 1).is_multiple_of(self.settings.log_every);
         let mut outputs = None;
-        let learned = self.learn(&batch, &options, rate, log.then_some(&mut outputs))?;
+        let learned = self.learner.learn(&batch, &options, rate, log.then_some(&mut outputs))?;
         self.standing.update += 1;
         match learned {
-            Some((loss, norm)) => {
+            Some(Learned { loss, norm }) => {
+                self.standing.adam_steps = self.learner.adam.steps();
                 self.standing.refused_in_a_row = 0;
                 let window = &mut self.standing.window;
                 (window.updates, window.loss, window.norm) =
@@ -266,37 +265,6 @@ impl<'a> Trainer<'a> {
             }
         }
         if log { self.log(&batch, outputs, rate) } else { Ok(()) }
-    }
-
-    /// Forward, loss, backward, clip, Adam. Gives the loss and the gradient's norm, or nothing if one of them is not a
-    /// finite number: then the weights stay as they are.
-    fn learn(
-        &mut self, batch: &Batch, options: &ForwardOptions, rate: f64, keep: Option<&mut Option<Tensor<2>>>,
-    ) -> Result<Option<(f64, f64)>> {
-        let outputs = match self.model.answer(batch, options, &self.device) {
-            Ok(outputs) => outputs,
-            Err(LabError::Model(SabError::NonFinite { .. })) => return Ok(None),
-            Err(why) => return Err(why),
-        };
-        if let Some(place) = keep {
-            *place = Some(outputs.clone().inner());
-        }
-        let loss = loss(outputs, batch, &self.device)?;
-        let value = f64::from(loss.clone().into_scalar::<f32>());
-        if !value.is_finite() {
-            return Ok(None);
-        }
-        let gradients = GradientSet::of(&self.model, &loss.backward())?;
-        let norm = gradients.norm();
-        let scale = self.settings.clip.get().map_or(1.0, |most| if norm > most { most / norm } else { 1.0 });
-        // A NaN is not below anything.
-        let usable = norm * scale < LARGEST_NORM;
-        if !usable {
-            return Ok(None);
-        }
-        self.model = self.adam.step(self.model.clone(), &gradients, rate, scale)?;
-        self.standing.adam_steps = self.adam.steps();
-        Ok(Some((value, norm)))
     }
 
     /// A line of metrics: means since the last one, and the task's figures on the batch just seen.
@@ -340,8 +308,8 @@ impl<'a> Trainer<'a> {
 
     /// Judges the model on the validation set and keeps it if it is the best so far.
     fn validate(&mut self) -> Result<()> {
-        let model = self.model.valid();
-        let (device, most) = (self.device.clone().inner(), self.settings.validation_batches.get());
+        let model = self.learner.model.valid();
+        let (device, most) = (self.learner.device.clone().inner(), self.settings.validation_batches.get());
         let judged = evaluate(&model, self.task, Split::Validation, self.settings.batch, most, self.threads, &device);
         let figures = match judged {
             // Finite weights can still overflow; such a model is never the best.
@@ -354,7 +322,7 @@ impl<'a> Trainer<'a> {
         if best {
             self.standing.best = Some((score, update));
             self.standing.validations_since_best = 0;
-            self.writer.model(self.model.snapshot()?, update)?;
+            self.writer.model(self.learner.model.snapshot()?, update)?;
             self.best = Some(model);
         } else {
             self.standing.validations_since_best += 1;
@@ -370,11 +338,11 @@ impl<'a> Trainer<'a> {
     fn trace_attention(&mut self) -> Result<()> {
         let update = self.standing.update;
         let due = self.settings.attention_every.get().is_some_and(|every| update.is_multiple_of(every));
-        let (true, false, Model::Sab(model)) = (due, self.trace.has(update), self.model.valid()) else {
+        let (true, false, Model::Sab(model)) = (due, self.trace.has(update), self.learner.model.valid()) else {
             return Ok(());
         };
         let (split, sequence) = attention_trace::SEQUENCE;
-        match Attention::of(&model, self.task, split, sequence, &self.device.clone().inner()) {
+        match Attention::of(&model, self.task, split, sequence, &self.learner.device.clone().inner()) {
             // Finite weights can still overflow; there is nothing to see then.
             Ok(None) | Err(LabError::Model(SabError::NonFinite { .. })) => Ok(()),
             Ok(Some(attention)) => self.trace.add(update, &attention),
@@ -389,8 +357,8 @@ impl<'a> Trainer<'a> {
         }
         self.last_checkpoint = Some(self.standing.update);
         self.standing.seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
-        let parameters: Snapshot = self.model.snapshot()?;
-        let means = self.adam.means(&parameters);
+        let parameters: Snapshot = self.learner.model.snapshot()?;
+        let means = self.learner.adam.means(&parameters);
         self.writer.checkpoint(Checkpoint { standing: self.standing.clone(), parameters, means })
     }
 }

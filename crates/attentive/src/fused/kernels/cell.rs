@@ -65,6 +65,8 @@ pub(crate) struct CellBackward {
     pub(crate) d_cell_before: *mut f32,
     /// Receives h_hat, made again.
     pub(crate) h_hat: *mut f32,
+    /// How many rows of cells lie between this step and the one before, which is next.
+    pub(crate) batch: usize,
 }
 
 /// The derivative of [`cell_forward`].
@@ -75,6 +77,13 @@ pub(crate) struct CellBackward {
 pub(super) unsafe fn cell_backward<S: Simd>(hidden: usize, units: (usize, usize), row: CellBackward) {
     let mut unit = units.0;
     while unit < units.1 {
+        if unit.is_multiple_of(2 * LANES) {
+            // A cache line each: the tape of the step before is far away, and the products come first.
+            let before = row.batch * hidden;
+            let gates = row.gates.wrapping_add(unit).wrapping_sub(4 * before);
+            (0..4).for_each(|gate| S::prefetch(gates.wrapping_add(gate * hidden)));
+            S::prefetch(row.cell_before.wrapping_add(unit).wrapping_sub(before));
+        }
         // SAFETY: unit + LANES <= units.1 <= hidden.
         unsafe {
             let one = S::splat(1.0);

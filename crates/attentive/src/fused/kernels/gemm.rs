@@ -4,9 +4,10 @@
 //! Rows of a batch therefore never influence each other's bits, and neither does the number of threads.
 
 use super::simd::{LANES, Simd};
+use super::tile::{Left, Sums, Tile, WIDTH};
 
 /// Columns of one panel of a packed matrix.
-pub(crate) const PANEL: usize = 2 * LANES;
+pub(crate) const PANEL: usize = WIDTH;
 /// Rows of the largest register tile: 6x16 fills 12 of 16 registers with sums.
 pub(crate) const TILE_ROWS: usize = 6;
 /// How much of k is multiplied before the next rows are: 16 columns of that depth stay in the L1 cache.
@@ -46,25 +47,9 @@ impl PackedMatrix {
     }
 }
 
-/// Adds `MR` broadcast values times 16 columns to the tile's sums.
-#[inline(always)]
-unsafe fn multiply_add<S: Simd, const MR: usize>(
-    sums: &mut [[S::V; 2]; MR], b: *const f32, value: impl Fn(usize) -> *const f32,
-) {
-    // SAFETY: the caller promises 16 floats at b and one at each value.
-    unsafe {
-        let (b0, b1) = (S::load(b), S::load(b.add(LANES)));
-        for (m, sum) in sums.iter_mut().enumerate() {
-            let x = S::splat(*value(m));
-            sum[0] = S::fma(x, b0, sum[0]);
-            sum[1] = S::fma(x, b1, sum[1]);
-        }
-    }
-}
-
 /// Writes a tile's sums, or adds them to what is there.
 #[inline(always)]
-unsafe fn finish<S: Simd, const MR: usize>(sums: &[[S::V; 2]; MR], c: *mut f32, c_stride: usize, add: bool) {
+unsafe fn finish<S: Simd, const MR: usize>(sums: &Sums<S, MR>, c: *mut f32, c_stride: usize, add: bool) {
     for (m, sum) in sums.iter().enumerate() {
         // SAFETY: the caller promises MR rows of 16 floats.
         unsafe {
@@ -80,37 +65,15 @@ unsafe fn finish<S: Simd, const MR: usize>(sums: &[[S::V; 2]; MR], c: *mut f32, 
     }
 }
 
-/// The same pointer, of which the compiler does not know where it came from. It would otherwise compute each row's
-/// address from the one before, six additions in a chain for every k.
-#[inline(always)]
-#[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read through it
-fn hidden_from_compiler(pointer: *const f32) -> *const f32 {
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    {
-        let mut pointer = pointer;
-        // SAFETY: no instruction at all; the pointer stays in its register.
-        unsafe { std::arch::asm!("/* {0} */", inout(reg) pointer, options(pure, nomem, nostack, preserves_flags)) };
-        pointer
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    pointer
-}
-
 /// One tile of rows: `c[MR][16] (+)= a[MR][k] * b[k][16]`.
 #[inline(always)]
-unsafe fn row_tile<S: Simd, const MR: usize>(
+unsafe fn row_tile<S: Tile, const MR: usize>(
     k: usize, a: *const f32, a_stride: usize, b: *const f32, c: *mut f32, c_stride: usize, add: bool,
 ) {
+    // The results often go to memory that no cache has yet; it comes while they are computed.
+    (0..MR).for_each(|m| S::prefetch(c.wrapping_add(m * c_stride)));
     // SAFETY: the caller promises a, b and c valid for the extents that the strides span.
-    unsafe {
-        // A pointer to each row, so that the loop needs one index for all.
-        let rows: [*const f32; MR] = std::array::from_fn(|m| hidden_from_compiler(a.add(m * a_stride)));
-        let mut sums = [[S::splat(0.0); 2]; MR];
-        for i in 0..k {
-            multiply_add::<S, MR>(&mut sums, b.add(i * PANEL), |m| rows[m].add(i));
-        }
-        finish::<S, MR>(&sums, c, c_stride, add);
-    }
+    unsafe { finish::<S, MR>(&S::multiply::<MR>(k, a, Left::Rows(a_stride), b), c, c_stride, add) };
 }
 
 /// How many rows to multiply by all panels before the next rows are: as many as stay in half of the L1 cache, if the
@@ -123,15 +86,9 @@ pub(crate) fn rows_at_a_time(rows: usize, k: usize) -> usize {
 
 /// One tile of packed columns: `c[MR][16] += a[k][MR]^T * b[k][16]`.
 #[inline(always)]
-unsafe fn packed_tile<S: Simd, const MR: usize>(k: usize, a: *const f32, b: *const f32, c: *mut f32, c_stride: usize) {
+unsafe fn packed_tile<S: Tile, const MR: usize>(k: usize, a: *const f32, b: *const f32, c: *mut f32, c_stride: usize) {
     // SAFETY: the caller promises a, b and c valid for these extents.
-    unsafe {
-        let mut sums = [[S::splat(0.0); 2]; MR];
-        for i in 0..k {
-            multiply_add::<S, MR>(&mut sums, b.add(i * PANEL), |m| a.add(i * MR + m));
-        }
-        finish::<S, MR>(&sums, c, c_stride, true);
-    }
+    unsafe { finish::<S, MR>(&S::multiply::<MR>(k, a, Left::Packed, b), c, c_stride, true) };
 }
 
 /// Calls a tile of `rows` rows, 1 to 6.
@@ -155,7 +112,7 @@ macro_rules! of_height {
 /// `(rows - 1) * c_stride + 16`, and the instruction set of `S` available.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)] // the shape of a matrix product
-pub(super) unsafe fn multiply_panel<S: Simd>(
+pub(super) unsafe fn multiply_panel<S: Tile>(
     rows: usize, k: usize, a: *const f32, a_stride: usize, panel: *const f32, c: *mut f32, c_stride: usize, add: bool,
 ) {
     let blocks = k.div_ceil(K_BLOCK).max(1);
@@ -184,7 +141,7 @@ pub(super) unsafe fn multiply_panel<S: Simd>(
 /// `packed_a` must hold `rows * k` floats, `b` `k * 16`, `c` `(rows - 1) * c_stride + 16`, and the instruction
 /// set of `S` be available.
 #[inline(always)]
-pub(super) unsafe fn accumulate_outer<S: Simd>(
+pub(super) unsafe fn accumulate_outer<S: Tile>(
     rows: usize, k: usize, packed_a: *const f32, b: *const f32, c: *mut f32, c_stride: usize,
 ) {
     let tiles = rows.div_ceil(TILE_ROWS);

@@ -10,6 +10,7 @@ mod math;
 mod simd;
 #[cfg(test)]
 mod tests;
+mod tile;
 
 use attention::ScoresBackward;
 use cell::CellBackward;

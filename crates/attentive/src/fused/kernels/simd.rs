@@ -20,6 +20,8 @@ pub(crate) trait Simd: Copy {
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn load(from: *const f32) -> Self::V;
     unsafe fn store(to: *mut f32, v: Self::V);
+    /// Asks for the cache line at `at`, which need not be valid.
+    fn prefetch(at: *const f32);
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
@@ -71,6 +73,8 @@ impl Simd for Portable {
         // SAFETY: the caller promises LANES writable floats.
         unsafe { *to.cast::<Self::V>() = v }
     }
+    #[inline(always)]
+    fn prefetch(_: *const f32) {}
     #[inline(always)]
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
         zip(a, b, |a, b| a + b)
@@ -149,6 +153,11 @@ mod avx2 {
         #[inline(always)]
         unsafe fn store(to: *mut f32, v: __m256) {
             unsafe { _mm256_storeu_ps(to, v) }
+        }
+        #[inline(always)]
+        fn prefetch(at: *const f32) {
+            // SAFETY: every x86-64 has the instruction, and it never faults.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
         #[inline(always)]
         unsafe fn add(a: __m256, b: __m256) -> __m256 {

@@ -124,7 +124,7 @@ fn products_agree_with_plain_code_and_rows_do_not_influence_each_other() {
 #[test]
 fn outer_products_agree_with_plain_code() {
     for kernels in both() {
-        for (rows, k) in [(1, 3), (6, 10), (11, 256), (96, 40)] {
+        for (rows, k) in [(1, 3), (4, 9), (6, 10), (11, 256), (96, 40), (10, 3)] {
             let a = numbers(k * rows, 4, 1.0);
             let b = numbers(k * PANEL, 5, 1.0);
             let left: Vec<&[f32]> = a.chunks_exact(rows).collect();
@@ -207,6 +207,7 @@ fn r1_cell_agrees_with_plain_code_forward_and_backward() {
                 d_gates: d_gates.as_mut_ptr(),
                 d_cell_before: d_before.as_mut_ptr(),
                 h_hat: again.as_mut_ptr(),
+                batch: 1,
             };
             // SAFETY: extents as the kernel asks.
             unsafe { (kernels.cell_backward)(hidden, (0, hidden), row) };

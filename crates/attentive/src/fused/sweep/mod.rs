@@ -387,6 +387,7 @@ impl Sweep<'_> {
                 d_gates: self.d_gates.at((place + index) * 4 * padded, 4 * padded),
                 d_cell_before: carry_c[1].at(index * padded, padded),
                 h_hat: self.h_hat.at((place + index) * padded, padded),
+                batch: problem.batch,
             };
             // SAFETY: see `Sweep`; columns. The extents were checked, units are whole panels.
             unsafe { (self.kernels.cell_backward)(padded, units, row) };
