@@ -69,27 +69,37 @@ struct OuterSum {
     kernels: &'static Kernels,
     panels: Vec<usize>,
     packed_right: Vec<f32>,
+    /// The right-hand sides of what is loaded.
+    rows: Vec<*const f32>,
     pairs: usize,
 }
 
 impl OuterSum {
     fn new(kernels: &'static Kernels, panels: Vec<usize>) -> Self {
         let packed_right = vec![0.0; panels.len() * PAIRS * PANEL];
-        Self { kernels, panels, packed_right, pairs: 0 }
+        Self { kernels, panels, packed_right, rows: Vec::with_capacity(PAIRS), pairs: 0 }
     }
 
     /// Takes the right-hand sides of at most [`PAIRS`] pairs: pointers to rows.
     ///
     /// # Safety
     /// Each row must be readable where this sum has panels.
-    unsafe fn load(&mut self, right: impl ExactSizeIterator<Item = *const f32>) {
-        self.pairs = right.len();
+    unsafe fn load(&mut self, right: impl Iterator<Item = *const f32>) {
+        // Panels lie a multiple of the page size apart and compete for the same places of the L1 cache: a few lines of one are
+        // written before the next one's turn.
+        const AT_A_TIME: usize = 8;
+        self.rows.clear();
+        self.rows.extend(right);
+        self.pairs = self.rows.len();
         assert!(self.pairs <= PAIRS);
-        for (pair, row) in right.enumerate() {
+        for (block, rows) in self.rows.chunks(AT_A_TIME).enumerate() {
             for (place, panel) in self.panels.iter().enumerate() {
-                let to = &mut self.packed_right[(place * self.pairs + pair) * PANEL..][..PANEL];
-                // SAFETY: the caller's promise.
-                to.copy_from_slice(unsafe { std::slice::from_raw_parts(row.add(panel * PANEL), PANEL) });
+                let start = (place * self.pairs + block * AT_A_TIME) * PANEL;
+                let to = &mut self.packed_right[start..start + rows.len() * PANEL];
+                for (to, row) in to.chunks_exact_mut(PANEL).zip(rows) {
+                    // SAFETY: the caller's promise.
+                    to.copy_from_slice(unsafe { std::slice::from_raw_parts(row.add(panel * PANEL), PANEL) });
+                }
             }
         }
     }

@@ -305,31 +305,20 @@ impl Sweep<'_> {
         let (problem, padded) = (self.problem, self.problem.padded);
         // SAFETY: see `Sweep`; rows.
         unsafe {
-            let d_h = self.d_h.at(index * padded, padded);
-            let mut started = false;
-            let mut add = |from: *const f32| {
-                if started {
-                    (self.kernels.sum)(padded, d_h, from, d_h);
-                } else {
-                    d_h.copy_from_nonoverlapping(from, padded);
-                    started = true;
-                }
-            };
+            let mut d_h = Total::new(self.kernels, padded, self.d_h.at(index * padded, padded));
             if let Some(before) = before {
-                add(self.carry_h.at(before * padded, padded));
+                d_h.add(self.carry_h.at(before * padded, padded));
             }
             let takes_memories = problem.rules.attends() && (self.kinds == 1 || lane.skipped);
             let slot = problem.clocks[lane.row].slot_filled_by(t).filter(|_| takes_memories);
             let slot = slot.map(|slot| problem.slot(lane.row, slot));
             if let Some(slot) = slot.filter(|slot| self.memory_touched.get(*slot)) {
-                add(self.d_memory.at(slot * padded, padded));
-            }
-            if !started {
-                d_h.write_bytes(0, padded);
+                d_h.add(self.d_memory.at(slot * padded, padded));
             }
             if !lane.skipped {
-                self.add_output(self.outputs.hidden, self.loss[0], lane.row, t, d_h);
+                self.add_output(self.outputs.hidden, self.loss[0], lane.row, t, &mut d_h);
             }
+            d_h.finish();
             if self.weights.w1.is_some() {
                 let to = self.d_key_lanes.slice_mut(index * padded, padded);
                 match slot.filter(|slot| self.key_touched.get(*slot)) {
@@ -340,26 +329,27 @@ impl Sweep<'_> {
         }
     }
 
-    /// rows: adds an output's adjoint at one step, given and through readouts, to `padded` floats.
+    /// rows: adds an output's adjoint at one step, given and through readouts.
     ///
     /// # Safety
-    /// `to` must span `padded` floats that no other thread uses, and the row must be this thread's.
+    /// No other thread may use the total, and the row must be this thread's.
     unsafe fn add_output(
-        &self, given: Option<&[f32]>, through_readouts: Shared<'_, f32>, row: usize, t: usize, to: *mut f32,
+        &self, given: Option<&[f32]>, through_readouts: Shared<'_, f32>, row: usize, t: usize, total: &mut Total,
     ) {
         let (hidden, padded) = (self.problem.hidden, self.problem.padded);
-        // SAFETY: the caller's promise; without padding both span whole vectors.
+        // SAFETY: the caller's promise; without padding a given row spans whole vectors.
         unsafe {
             if let Some(given) = given {
                 let from = &given[(row * self.problem.time + t) * hidden..][..hidden];
                 if hidden == padded {
-                    (self.kernels.sum)(hidden, to, from.as_ptr(), to);
+                    total.add(from.as_ptr());
                 } else {
-                    from.iter().enumerate().for_each(|(i, d)| *to.add(i) += d);
+                    total.finish();
+                    from.iter().enumerate().for_each(|(i, d)| *total.to.add(i) += d);
                 }
             }
             if !self.outputs.readouts.is_empty() {
-                (self.kernels.sum)(padded, to, through_readouts.at(row * padded, padded), to);
+                total.add(through_readouts.at(row * padded, padded));
             }
         }
     }
@@ -452,6 +442,50 @@ impl Sweep<'_> {
                 }
             }
         }
+    }
+}
+
+/// A sum of vectors on the way to its place. The first is not copied there if a second one comes.
+struct Total {
+    kernels: &'static Kernels,
+    len: usize,
+    to: *mut f32,
+    so_far: Option<*const f32>,
+}
+
+impl Total {
+    fn new(kernels: &'static Kernels, len: usize, to: *mut f32) -> Self {
+        Self { kernels, len, to, so_far: None }
+    }
+
+    /// # Safety
+    /// `from` must be readable and the total's place writable for `len` floats, whole vectors, and what was added before must
+    /// still be there.
+    unsafe fn add(&mut self, from: *const f32) {
+        self.so_far = Some(match self.so_far {
+            None => from,
+            Some(before) => {
+                // SAFETY: the caller's promise.
+                unsafe { (self.kernels.sum)(self.len, before, from, self.to) };
+                self.to.cast_const()
+            }
+        });
+    }
+
+    /// Puts the sum into its place.
+    ///
+    /// # Safety
+    /// As for [`add`](Total::add).
+    unsafe fn finish(&mut self) {
+        // SAFETY: the caller's promise; the place is not what is copied into it.
+        unsafe {
+            match self.so_far {
+                None => self.to.write_bytes(0, self.len),
+                Some(sum) if sum == self.to.cast_const() => {}
+                Some(sum) => self.to.copy_from_nonoverlapping(sum, self.len),
+            }
+        }
+        self.so_far = Some(self.to.cast_const());
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::kernels::attention::ScoresBackward;
 use super::super::keys;
 use super::super::scores::{ScoreView, memory};
 use super::super::team::Shared;
-use super::{Lane, Sweep};
+use super::{Lane, Sweep, Total};
 use crate::retrieval::{Choice, SOFTMAX};
 
 /// A thread's room for one row's choice.
@@ -39,8 +39,10 @@ impl Sweep<'_> {
             }
             scratch.d_summary.resize(padded, 0.0);
             let d_summary = scratch.d_summary.as_mut_ptr();
-            d_summary.copy_from_nonoverlapping(self.d_h.at(index * padded, padded), padded);
-            self.add_output(self.outputs.summary, self.loss[1], row, t, d_summary);
+            let mut total = Total::new(self.kernels, padded, d_summary);
+            total.add(self.d_h.at(index * padded, padded));
+            self.add_output(self.outputs.summary, self.loss[1], row, t, &mut total);
+            total.finish();
             self.recall(row, t, scratch);
             if scratch.choice.normaliser == 0.0 {
                 // R5: nothing was chosen, nothing learns.
