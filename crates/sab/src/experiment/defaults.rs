@@ -73,7 +73,7 @@ fn lstm(task: &TaskSettings) -> LstmSettings {
     // The paper's settings of each task where they are affordable; its text models have 1000 units.
     match task {
         TaskSettings::Copy { .. } => LstmSettings { start: Start { input_gain: 11.3, ..start }, ..sab(128, 5, 5, 1) },
-        TaskSettings::Adding { .. } => LstmSettings { start: Start { input_gain: 8.0, ..start }, ..sab(128, 5, 5, 1) },
+        TaskSettings::Adding { .. } => LstmSettings { start: Start { input_gain: 64.0, ..start }, ..sab(128, 5, 5, 1) },
         // Fewer than the memories of a sequence: what never has to choose in training cannot do it on longer texts.
         TaskSettings::Ptb { .. } | TaskSettings::Text8 { .. } | TaskSettings::Text { .. } => sab(256, 10, 5, 10),
         TaskSettings::Pmnist { .. } => LstmSettings { start: pixels, ..sab(128, 50, 10, 50) },
@@ -110,7 +110,7 @@ fn train(task: &TaskSettings) -> TrainSettings {
     };
     match task {
         TaskSettings::Copy { .. } => TrainSettings { batch: 32, updates: 12_000, learning_rate: 5e-3, ..usual },
-        TaskSettings::Adding { .. } => TrainSettings { batch: 32, updates: 6_000, learning_rate: 2e-3, ..usual },
+        TaskSettings::Adding { .. } => TrainSettings { batch: 32, updates: 6_000, learning_rate: 8e-3, ..usual },
         TaskSettings::Ptb { .. } | TaskSettings::Text8 { .. } => TrainSettings {
             updates: 10_000,
             batch: 32,
