@@ -90,7 +90,12 @@ fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize, device: D
             began = Instant::now();
         }
         let options = ForwardOptions::new().with_threads(threads).with_batch(settings.seed, step);
-        learner.learn(&batch, &options, settings.learning_rate, None)?;
+        let learned = learner.learn(&batch, &options, settings.learning_rate, None)?;
+        if learned.is_none() {
+            return Err(LabError::Diverged(
+                "the loss or the gradient is not a finite number: try a smaller rate".into(),
+            ));
+        }
     }
     Ok(began.elapsed().as_secs_f64() * 1e3 / settings.updates as f64)
 }

@@ -1,8 +1,8 @@
 //! The innermost loop of every matrix product: a tile of up to 6x16 sums that stays in registers.
 //!
 //! The loop is written once in plain vector operations and once more in assembly for AVX2. What the compiler makes of the
-//! former has an instruction too many here and there and a branch for every k; where two threads share a core's units, as
-//! on most virtual machines, that costs a fifth of the speed. Both add up over k in the same order: their bits are the same.
+//! former has an instruction too many here and there and a branch for every k, which counts most where two threads share a
+//! core's units, as on many virtual machines. Both add up over k in the same order: their bits are the same.
 
 use super::simd::{LANES, Portable, Simd};
 
