@@ -85,23 +85,12 @@ impl OuterSum {
     /// # Safety
     /// Each row must be readable where this sum has panels.
     unsafe fn load(&mut self, right: impl Iterator<Item = *const f32>) {
-        // Panels lie a multiple of the page size apart and compete for the same places of the L1 cache: a few lines of one are
-        // written before the next one's turn.
-        const AT_A_TIME: usize = 8;
         self.rows.clear();
         self.rows.extend(right);
         self.pairs = self.rows.len();
         assert!(self.pairs <= PAIRS);
-        for (block, rows) in self.rows.chunks(AT_A_TIME).enumerate() {
-            for (place, panel) in self.panels.iter().enumerate() {
-                let start = (place * self.pairs + block * AT_A_TIME) * PANEL;
-                let to = &mut self.packed_right[start..start + rows.len() * PANEL];
-                for (to, row) in to.chunks_exact_mut(PANEL).zip(rows) {
-                    // SAFETY: the caller's promise.
-                    to.copy_from_slice(unsafe { std::slice::from_raw_parts(row.add(panel * PANEL), PANEL) });
-                }
-            }
-        }
+        // SAFETY: the caller's promise; the kernels are those of this CPU.
+        unsafe { (self.kernels.pack_right)(&self.panels, &self.rows, &mut self.packed_right) };
     }
 
     /// One panel of what was loaded, `[pairs, 16]`.

@@ -4,6 +4,7 @@
 //! step, a score costs a multiplication, an addition and half a division for each element. The constant
 //! `sum(W3)` is left out of every score: only differences of scores ever matter (R4, R6).
 
+use super::gemm::prefetch_row;
 use super::math::exp;
 use super::simd::{LANES, Simd};
 
@@ -173,6 +174,15 @@ pub(super) unsafe fn summarise<S: Simd>(
             i += 2 * LANES;
         }
     }
+}
+
+/// Asks for rows of `len` floats that the next lane will touch; changes nothing, wherever they point.
+///
+/// # Safety
+/// The instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn prefetch_rows<S: Simd>(len: usize, rows: &[*const f32]) {
+    rows.iter().for_each(|row| prefetch_row::<S>(*row, len));
 }
 
 /// `sum(a * b)`

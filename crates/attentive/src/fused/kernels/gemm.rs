@@ -158,6 +158,22 @@ pub(super) unsafe fn accumulate_outer<S: Tile>(
     }
 }
 
+/// Rows of a batch often lie a multiple of the page size apart, where they compete for the same eight places of the L1
+/// cache: four of them are used up while the next four come.
+const AT_A_TIME: usize = 4;
+
+/// Blocks of rows to be packed: the number of each, the rows of the next, its own rows.
+fn blocks_of_rows<T>(rows: &[T]) -> impl Iterator<Item = (usize, &[T], &[T])> {
+    let next = rows.chunks(AT_A_TIME).skip(1).chain([&[][..]]);
+    rows.chunks(AT_A_TIME).zip(next).enumerate().map(|(block, (rows, next))| (block, next, rows))
+}
+
+/// Asks for `len` floats of which a later loop reads every line: neither a cache nor a pattern leads there.
+#[inline(always)]
+pub(super) fn prefetch_row<S: Simd>(row: *const f32, len: usize) {
+    (0..len).step_by(PANEL).for_each(|i| S::prefetch(row.wrapping_add(i)));
+}
+
 /// Packs columns `first..first + rows` of the left-hand sides as [`accumulate_outer`] wants them.
 ///
 /// # Safety
@@ -171,11 +187,9 @@ pub(super) unsafe fn pack_left<S: Simd>(rows: usize, first: usize, left: &[&[f32
             to.copy_from_slice(&from[column..column + HEIGHT]);
         }
     }
-    // Rows of a batch often lie a multiple of the page size apart, where they compete for the same eight places of the L1
-    // cache: eight of them are used up before the next come.
-    const AT_A_TIME: usize = 8;
     let (pairs, tiles) = (left.len(), rows.div_ceil(TILE_ROWS));
-    for (block, left) in left.chunks(AT_A_TIME).enumerate() {
+    for (block, next, left) in blocks_of_rows(left) {
+        next.iter().for_each(|row| prefetch_row::<S>(row[first..].as_ptr(), rows));
         let mut row = 0;
         for tile in 0..tiles {
             let row_end = rows * (tile + 1) / tiles;
@@ -190,6 +204,30 @@ pub(super) unsafe fn pack_left<S: Simd>(rows: usize, first: usize, left: &[&[f32
                 _ => pack::<1>(column, left, to),
             }
             row = row_end;
+        }
+    }
+}
+
+/// Packs some panels of the right-hand sides as [`accumulate_outer`] wants them: `packed[panel][pair][16]`.
+///
+/// # Safety
+/// Each of `rows` must be readable where `panels` are, and the instruction set of `S` be available; `packed` is checked.
+#[inline(always)]
+pub(super) unsafe fn pack_right<S: Simd>(panels: &[usize], rows: &[*const f32], packed: &mut [f32]) {
+    let pairs = rows.len();
+    for (block, next, rows) in blocks_of_rows(rows) {
+        for (place, panel) in panels.iter().enumerate() {
+            next.iter().for_each(|row| S::prefetch(row.wrapping_add(panel * PANEL)));
+            let start = (place * pairs + block * AT_A_TIME) * PANEL;
+            let to = &mut packed[start..start + rows.len() * PANEL];
+            for (to, row) in to.chunks_exact_mut(PANEL).zip(rows) {
+                // SAFETY: the caller's promise; `to` has 16 floats.
+                unsafe {
+                    let from = row.add(panel * PANEL);
+                    S::store(to.as_mut_ptr(), S::load(from));
+                    S::store(to.as_mut_ptr().add(LANES), S::load(from.add(LANES)));
+                }
+            }
         }
     }
 }

@@ -75,6 +75,8 @@ kernel_table! {
     dot = attention::dot(len: usize, a: *const f32, b: *const f32) -> f32;
     sum = attention::sum(len: usize, a: *const f32, b: *const f32, to: *mut f32);
     pack_left = gemm::pack_left(rows: usize, first: usize, left: &[&[f32]], packed: &mut [f32]);
+    pack_right = gemm::pack_right(panels: &[usize], rows: &[*const f32], packed: &mut [f32]);
+    prefetch_rows = attention::prefetch_rows(len: usize, rows: &[*const f32]);
     add_columns = gemm::add_columns(pairs: usize, panel: *const f32, sum: *mut f32);
     multiply_adds = math::multiply_adds(rounds: usize) -> f32;
     scaled = attention::scaled(len: usize, scale: f32, from: *const f32, to: *mut f32, add: bool);

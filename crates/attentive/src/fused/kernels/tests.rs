@@ -151,6 +151,26 @@ fn outer_products_agree_with_plain_code() {
     }
 }
 
+#[test]
+fn right_hand_sides_are_packed_panel_by_panel() {
+    const WIDTH: usize = 3 * PANEL;
+    for kernels in both() {
+        for pairs in [1, 3, 4, 9, 256] {
+            let values = numbers(pairs * WIDTH, 7, 1.0);
+            let rows: Vec<*const f32> = values.chunks_exact(WIDTH).map(<[f32]>::as_ptr).collect();
+            let panels = [2, 0];
+            let mut packed = vec![0.0; panels.len() * pairs * PANEL];
+            // SAFETY: each row has three panels; the kernels are those of this CPU.
+            unsafe { (kernels.pack_right)(&panels, &rows, &mut packed) };
+            let of_panel = |panel: &usize| {
+                let start = panel * PANEL;
+                values.chunks_exact(WIDTH).flat_map(move |row| row[start..start + PANEL].to_vec())
+            };
+            assert_eq!(packed, panels.iter().flat_map(of_panel).collect::<Vec<f32>>(), "{pairs} pairs");
+        }
+    }
+}
+
 /// The cell in f64: i, f, g, o, c, h_hat from pre-activations.
 fn cell(pre: &[f32], input: Option<&[f32]>, before: &[f32], hidden: usize) -> Vec<[f64; 6]> {
     (0..hidden)

@@ -168,7 +168,10 @@ impl Sweep<'_> {
             worker.sync();
         }
         if self.problem.rules.attends() {
-            for index in own {
+            for index in own.clone() {
+                if index + 1 < own.end {
+                    self.look_ahead(lanes[index + 1], t, scratch);
+                }
                 self.remind(lanes[index], first + index, place + first + index, t, scratch);
             }
         }

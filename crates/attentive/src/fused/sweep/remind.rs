@@ -99,6 +99,30 @@ impl Sweep<'_> {
         }
     }
 
+    /// Asks for what [`remind`](Sweep::remind) will read and write of a lane's memories, while another lane is computed: each
+    /// row's memories are spread over more than a cache near the core holds.
+    pub(super) fn look_ahead(&self, lane: Lane, t: usize, scratch: &mut Scratch) {
+        let (problem, padded, row) = (self.problem, self.problem.padded, lane.row);
+        let stored = problem.stored_choices();
+        if stored == 0 || lane.skipped {
+            return;
+        }
+        let tape_row = problem.tape_row(t, row);
+        let len = self.tape.choice_lens[tape_row] as usize;
+        let states = Shared::read_only(self.states.hidden);
+        let ahead = &mut scratch.memories;
+        ahead.clear();
+        for &slot in &self.tape.choice_slots[tape_row * stored..][..len] {
+            let place = problem.slot(row, slot as usize) * padded;
+            ahead.push(memory(problem, states, self.states.carried, row, problem.clocks[row], slot as usize));
+            ahead.push(self.tape.keys.as_slice()[place..].as_ptr());
+            ahead.push(self.d_key.at(place, padded));
+            ahead.push(self.d_memory.at(place, padded));
+        }
+        // SAFETY: the kernels are those of this CPU.
+        unsafe { (self.kernels.prefetch_rows)(padded, ahead) };
+    }
+
     /// rows: adjoints of the scores of a choice (R4, R6) from that of the summary; the threshold's comes last.
     fn d_scores(&self, row: usize, scratch: &mut Scratch) {
         let (problem, clock) = (self.problem, self.problem.clocks[row]);
