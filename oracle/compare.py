@@ -4,9 +4,10 @@
     python compare.py --case copy100 --rounds 5
 
 A step is forward, cross-entropy, backward, clipping of the global norm and Adam, on the same shapes. Rounds of the two
-programs alternate, each takes the best of all its steps, and both have the same number of threads. `plain` is eager
-PyTorch as one writes it, `tuned` the fastest that was found (see `peer.py`). The last column says how near Attentive's
-matrix products alone bring it to what the machine's arithmetic units did at best in the same rounds.
+programs alternate, each takes the best of all its steps, and both have the same number of threads. PyTorch comes in three
+styles: `modules` from the parts of torch.nn, `plain` with the cell written out, `tuned` the fastest that was found (see
+`peer.py`); a plain LSTM is `nn.LSTM` in all of them. The last column says how near Attentive's matrix products alone bring
+it to what the machine's arithmetic units did at best in the same rounds.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from peer import CASES
 
 HERE = Path(__file__).resolve().parent
 WANTED = {"copy100": 10.0, "copy300": 17.0, "lstm100": 2.2, "last784": 6.0, "chars": 2.0}
+STYLES = ["modules", "plain", "tuned"]
 STEPS = {"copy100": (40, 8), "copy300": (20, 4), "lstm100": (40, 20), "last784": (10, 4), "chars": (5, 4)}
 
 
@@ -38,11 +40,10 @@ def cpu_name() -> str:
 def row(figure: dict) -> str:
     """A line of the table."""
     best, gflop, limit = figure["milliseconds"], figure["gflop"], figure["limit_gflops"]
-    ratios = {style: best[style] / best["attentive"] for style in best}
-    tuned = f"{best['tuned']:.0f} | {ratios['tuned']:.1f}" if "tuned" in best else "- | -"
+    peers = [f"{best[style]:.0f} | {best[style] / best['attentive']:.2f}" if style in best else "- | -" for style in STYLES]
     share = 100 * gflop / best["attentive"] * 1e3 / limit
-    return (f"| {figure['case']} | {best['attentive']:.1f} | {best['plain']:.0f} | {ratios['plain']:.1f} | "
-            f"{figure['wanted']:g} | {tuned} | {gflop:.1f} | {limit:.0f} | {share:.0f} % |")
+    return (f"| {figure['case']} | {best['attentive']:.1f} | {' | '.join(peers)} | {figure['wanted']:g} | {gflop:.1f} | "
+            f"{limit:.0f} | {share:.0f} % |")
 
 
 def main():
@@ -60,7 +61,7 @@ def main():
     figures = []
     for case in CASES if arguments.case == "all" else [arguments.case]:
         our_steps, peer_steps = STEPS[case]
-        styles = ["plain"] if CASES[case].sab is None else ["plain", "tuned"]
+        styles = ["modules"] if CASES[case].sab is None else STYLES
         best = {name: float("inf") for name in ["attentive", *styles]}
         limit = 0.0
         for _ in range(arguments.rounds):
@@ -78,9 +79,9 @@ def main():
         print(row(figures[-1]), file=sys.stderr)
 
     print(f"{cpu_name()}, {arguments.threads} threads, PyTorch {torch_version}, best of {arguments.rounds} rounds\n")
-    print("| case | attentive, ms | PyTorch plain, ms | ratio | wanted | PyTorch tuned, ms | ratio | "
-          "products, GFLOP | limit, GFLOP/s | share |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    columns = [f"PyTorch {style}, ms | ratio" for style in STYLES]
+    print(f"| case | attentive, ms | {' | '.join(columns)} | wanted | products, GFLOP | limit, GFLOP/s | share |")
+    print("|---" * 11 + "|")
     for figure in figures:
         print(row(figure))
     if arguments.json:

@@ -3,10 +3,15 @@
     python peer.py --case copy100 --threads 2 --repeats 10
 
 A step is forward, cross-entropy, backward, clipping of the global norm, Adam. It prints one line of JSON for each
-case. The model is SAB with `score_gradient = weights`, all hops, mental updates and phase 0, in two styles: `plain` is
-eager autograd as one writes it, with the input projection hoisted out of the loop and W1 m cached; `tuned` has all that
-was found to make PyTorch faster, custom autograd functions included (`peer_memory.py` has what makes most of the
-difference). `test_peer.py` holds both to the reference.
+case. The model is SAB with `score_gradient = weights`, all hops, mental updates and phase 0, in three styles:
+
+- `modules` is put together from torch.nn: an `LSTMCell`, `Linear` layers, a list of memories, W1 m computed once for each.
+- `plain` is eager autograd with the cell written out, so that the input projection can be hoisted out of the loop, and
+  memories and keys in two tensors that grow.
+- `tuned` has all that was found to make PyTorch faster, custom autograd functions included (`peer_memory.py` has what makes
+  most of the difference).
+
+`test_peer.py` holds all three to the reference.
 """
 
 import argparse
@@ -20,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from peer_memory import ChosenMemories, EveryMemory, PlainMemory
+from peer_memory import ChosenMemories, EveryMemory, PlainMemory, shares_of
 
 LEARNING_RATE = 1e-3
 LARGEST_NORM = 1.0
@@ -95,12 +100,50 @@ class SabLstm(nn.Module):
         return hidden, summaries
 
 
+class ModulesSabLstm(nn.Module):
+    """The same from the parts that torch.nn has. The cell wants dense inputs, and one-hot is the cheapest."""
+
+    def __init__(self, inputs: int, hidden: int, k_trunc: int, k_top: int, k_att: int):
+        super().__init__()
+        self.k_trunc, self.k_top, self.k_att = k_trunc, k_top, k_att
+        self.cell = nn.LSTMCell(inputs, hidden)
+        self.w1 = nn.Linear(hidden, hidden, bias=False)
+        self.w2 = nn.Linear(hidden, hidden, bias=False)
+        self.w3 = nn.Linear(hidden, 1, bias=False)
+
+    def forward(self, inputs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """As `SabLstm.forward`."""
+        like = self.w3.weight
+        x = inputs if inputs.is_floating_point() else F.one_hot(inputs, self.cell.input_size).to(like.dtype)
+        h = c = like.new_zeros(x.shape[1], self.cell.hidden_size)
+        memories, keys = [h], [h]
+        hidden, summaries = [], []
+        for step in range(1, len(x) + 1):
+            h_hat, c = self.cell(x[step - 1], (h, c))
+            query = self.w2(h_hat.detach())
+            scores = self.w3(torch.tanh(torch.stack(keys, dim=1) + query.unsqueeze(1))).squeeze(2)
+            shares = shares_of(scores, self.k_top)
+            summary = torch.bmm(shares.unsqueeze(1), torch.stack(memories, dim=1)).squeeze(1)
+            h = h_hat + summary
+            hidden.append(h)
+            summaries.append(summary)
+            if step % self.k_att == 0:
+                memories.append(h)
+                keys.append(self.w1(h.detach()))
+            if step % self.k_trunc == 0:
+                h, c = h.detach(), c.detach()
+        return hidden, summaries
+
+
 class SabModel(nn.Module):
     """SAB-LSTM and output layer, y = V1 h + V2 s + b, on all steps or on the last."""
 
     def __init__(self, case: Case, style: str):
         super().__init__()
-        self.lstm = SabLstm(case.inputs, case.hidden, *case.sab, style)
+        if style == "modules":
+            self.lstm = ModulesSabLstm(case.inputs, case.hidden, *case.sab)
+        else:
+            self.lstm = SabLstm(case.inputs, case.hidden, *case.sab, style)
         self.v1 = nn.Linear(case.hidden, case.classes)
         self.v2 = nn.Linear(case.hidden, case.classes, bias=False)
         self.loss_on_last_step = case.loss_on_last_step
@@ -178,7 +221,7 @@ def keep_freed_memory():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", choices=[*CASES, "all"], default="all")
-    parser.add_argument("--style", choices=["plain", "tuned"], default="plain")
+    parser.add_argument("--style", choices=["modules", "plain", "tuned"], default="plain")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--warmup", type=int, default=2)

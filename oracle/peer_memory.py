@@ -17,6 +17,15 @@ from torch import Tensor
 SMALLEST_TOTAL = 1e-30
 
 
+def shares_of(scores: Tensor, k_top: int) -> Tensor:
+    """What each memory has in the summary. [batch, slots] both"""
+    if scores.shape[1] <= k_top:
+        return torch.softmax(scores, dim=1)
+    threshold = torch.topk(scores, k_top + 1, dim=1).values[:, -1:]
+    prominence = torch.relu(scores - threshold)
+    return prominence / prominence.sum(dim=1, keepdim=True).clamp_min(SMALLEST_TOTAL)
+
+
 class PlainMemory:
     """Algorithm 1 as it is usually written: one tensor of memories in autograd, tanh, topk, relu."""
 
@@ -32,13 +41,7 @@ class PlainMemory:
     def remind(self, h_hat: Tensor) -> Tensor:
         query = F.linear(h_hat.detach(), self.w2)
         scores = torch.tanh(self.keys + query.unsqueeze(1)) @ self.w3
-        if scores.shape[1] <= self.k_top:
-            shares = torch.softmax(scores, dim=1)
-        else:
-            threshold = torch.topk(scores, self.k_top + 1, dim=1).values[:, -1:]
-            prominence = torch.relu(scores - threshold)
-            shares = prominence / prominence.sum(dim=1, keepdim=True).clamp_min(SMALLEST_TOTAL)
-        return torch.bmm(shares.unsqueeze(1), self.memory).squeeze(1)
+        return torch.bmm(shares_of(scores, self.k_top).unsqueeze(1), self.memory).squeeze(1)
 
 
 class EveryMemory:
@@ -57,13 +60,7 @@ class EveryMemory:
     def remind(self, h_hat: Tensor) -> Tensor:
         query = torch.mm(h_hat.detach(), self.w2)
         scores = torch.sigmoid(self.keys + query.unsqueeze(1)) @ self.w3
-        if scores.shape[1] <= self.k_top:
-            shares = torch.softmax(scores, dim=1)
-        else:
-            threshold = torch.topk(scores, self.k_top + 1, dim=1).values[:, -1:]
-            prominence = torch.relu(scores - threshold)
-            shares = prominence / prominence.sum(dim=1, keepdim=True).clamp_min(SMALLEST_TOTAL)
-        return torch.bmm(shares.unsqueeze(1), self.memory).squeeze(1)
+        return torch.bmm(shares_of(scores, self.k_top).unsqueeze(1), self.memory).squeeze(1)
 
 
 class ChosenMemories:

@@ -3,21 +3,36 @@
 import torch
 
 import sab_reference
-from peer import SabLstm
+from peer import ModulesSabLstm, SabLstm
 from sab_reference import Options, Weights
 
 torch.set_default_dtype(torch.float64)
 
 
+def weights_of(peer) -> list[torch.nn.Parameter]:
+    """The parameters of a peer in the order of `Weights`."""
+    if isinstance(peer, ModulesSabLstm):
+        return [peer.cell.weight_ih, peer.cell.weight_hh, peer.cell.bias_ih, peer.w1.weight, peer.w2.weight, peer.w3.weight]
+    return [peer.input_table, peer.weight_hh, peer.bias, peer.w1, peer.w2, peer.w3]
+
+
 def compare(steps, batch, hidden, k_trunc, k_top, k_att, tokens, loss_on_last_step=False, style="tuned"):
     torch.manual_seed(steps)
     inputs = 4
-    peer = SabLstm(inputs, hidden, k_trunc, k_top, k_att, style)
+    peer = ModulesSabLstm(inputs, hidden, k_trunc, k_top, k_att) if style == "modules" else \
+        SabLstm(inputs, hidden, k_trunc, k_top, k_att, style)
     with torch.no_grad():
-        for parameter in (peer.w1, peer.w2, peer.w3):
+        for parameter in weights_of(peer)[3:]:
             parameter.mul_(3)
-    weights = Weights(*(p.detach().clone().requires_grad_() for p in (
-        peer.input_table.t(), peer.weight_hh, peer.bias, peer.w1, peer.w2, peer.w3)))
+        if style == "modules":  # the reference has one bias, the cell two
+            peer.cell.bias_hh.zero_()
+    shapes = [(4 * hidden, inputs), (4 * hidden, hidden), (4 * hidden,), (hidden, hidden), (hidden, hidden), (hidden,)]
+
+    def as_in_the_reference(values):
+        table = style != "modules"  # the input weights of the others are a table to look tokens up in
+        return [(v.t() if table and n == 0 else v).reshape(shape) for n, (v, shape) in enumerate(zip(values, shapes))]
+
+    weights = Weights(*(p.detach().clone().requires_grad_() for p in as_in_the_reference(weights_of(peer))))
     x = torch.randint(0, inputs, (batch, steps)) if tokens else torch.randn(batch, steps, inputs)
     hidden_cotangent, summary_cotangent = torch.randn(2, batch, steps, hidden)
     if loss_on_last_step:
@@ -34,9 +49,9 @@ def compare(steps, batch, hidden, k_trunc, k_top, k_att, tokens, loss_on_last_st
 
     assert_close(peer_hidden, expected.hidden, "hidden")
     assert_close(peer_summary, expected.summary, "summary")
-    assert_close(peer.input_table.grad.t(), weights.weight_ih.grad, "weight_ih")
-    for name in Weights._fields[1:]:
-        assert_close(getattr(peer, name).grad, getattr(weights, name).grad, name)
+    gradients = as_in_the_reference([parameter.grad for parameter in weights_of(peer)])
+    for name, gradient in zip(Weights._fields, gradients):
+        assert_close(gradient, getattr(weights, name).grad, name)
 
 
 def test_many_memories_are_searched_as_in_the_reference():
@@ -49,9 +64,10 @@ def test_few_memories_are_read_as_in_the_reference():
     compare(steps=30, batch=2, hidden=6, k_trunc=10, k_top=4, k_att=10, tokens=True)
 
 
-def test_the_plain_style_computes_the_same():
-    compare(steps=40, batch=3, hidden=5, k_trunc=5, k_top=3, k_att=2, tokens=True, style="plain")
-    compare(steps=30, batch=2, hidden=6, k_trunc=4, k_top=9, k_att=4, tokens=False, loss_on_last_step=True, style="plain")
+def test_the_other_styles_compute_the_same():
+    for style in ("plain", "modules"):
+        compare(steps=40, batch=3, hidden=5, k_trunc=5, k_top=3, k_att=2, tokens=True, style=style)
+        compare(steps=30, batch=2, hidden=6, k_trunc=4, k_top=9, k_att=4, tokens=False, loss_on_last_step=True, style=style)
 
 
 if __name__ == "__main__":
