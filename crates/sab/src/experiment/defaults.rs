@@ -75,7 +75,9 @@ fn lstm(task: &TaskSettings) -> LstmSettings {
         TaskSettings::Copy { .. } => LstmSettings { start: Start { input_gain: 11.3, ..start }, ..sab(128, 5, 5, 1) },
         TaskSettings::Adding { .. } => LstmSettings { start: Start { input_gain: 64.0, ..start }, ..sab(128, 5, 5, 1) },
         // Fewer than the memories of a sequence: what never has to choose in training cannot do it on longer texts.
-        TaskSettings::Ptb { .. } | TaskSettings::Text8 { .. } | TaskSettings::Text { .. } => sab(256, 10, 5, 10),
+        TaskSettings::Ptb { .. } | TaskSettings::Text8 { .. } | TaskSettings::Text { .. } => {
+            LstmSettings { start: Start { input_gain: 32.0, ..start }, ..sab(256, 10, 5, 10) }
+        }
         TaskSettings::Pmnist { .. } => LstmSettings { start: pixels, ..sab(128, 50, 10, 50) },
         TaskSettings::Cifar10 { .. } => LstmSettings { start: pixels, ..sab(128, 16, 10, 16) },
         TaskSettings::Csv(_) => sab(64, 10, 5, 2),
@@ -114,14 +116,14 @@ fn train(task: &TaskSettings) -> TrainSettings {
         TaskSettings::Ptb { .. } | TaskSettings::Text8 { .. } => TrainSettings {
             updates: 10_000,
             batch: 32,
-            learning_rate: 2e-3,
+            learning_rate: 1e-2,
             validation_batches: Limit::of(100),
             ..usual
         },
         TaskSettings::Text { .. } => TrainSettings {
             updates: 5_000,
             batch: 32,
-            learning_rate: 2e-3,
+            learning_rate: 1e-2,
             validate_every: 250,
             validation_batches: Limit::of(100),
             ..usual
