@@ -29,11 +29,14 @@ fn read_text(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Goes on with a file of JSON lines after `update`: lines of later updates, which a killed run may have left, are dropped. Gives the lines that stay
-/// and the file to add to.
-pub(super) fn resume_lines(path: &Path, update: u64) -> Result<(Vec<Value>, File)> {
+/// Goes on with a file of JSON lines after `update`: lines of later updates, which a killed run may have left, are dropped, as
+/// are those that `stays` refuses. Gives the lines that stay and the file to add to.
+pub(super) fn resume_lines(
+    path: &Path, update: u64, stays: impl Fn(&Value, u64) -> bool,
+) -> Result<(Vec<Value>, File)> {
     let mut lines = read_lines(path)?;
-    lines.retain(|line| line.get("update").and_then(Value::as_u64).is_some_and(|at| at <= update));
+    let update_of = |line: &Value| line.get("update").and_then(Value::as_u64);
+    lines.retain(|line| update_of(line).is_some_and(|at| at <= update && stays(line, at)));
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     atomic::write(path, text.as_bytes())?;
     let file = OpenOptions::new().append(true).open(path).map_err(|why| LabError::file("write", path, &why))?;

@@ -38,11 +38,15 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Goes on after `update`: lines of later updates, which a killed run may have left, are dropped, and the event file is
-    /// made anew from what stays.
-    pub fn resume(directory: &Path, update: u64) -> Result<Self> {
+    /// Goes on after `update`: lines of later updates and of validations after the last one that the checkpoint knows, which a
+    /// killed run may have left, are dropped, and the event file is made anew from what stays.
+    pub fn resume(directory: &Path, update: u64, last_validation: Option<u64>) -> Result<Self> {
         let path = directory.join(FILE);
-        let (lines, file) = files::resume_lines(&path, update)?;
+        // The last validation comes after the last checkpoint: a kill between the two leaves a line that is made again.
+        let made_again = |line: &Value, at: u64| {
+            line["kind"] == Kind::Validation.name() && last_validation.is_none_or(|last| at > last)
+        };
+        let (lines, file) = files::resume_lines(&path, update, |line, at| !made_again(line, at))?;
         remove_event_files(directory)?;
         let began = lines.first().and_then(|line| line.get("time")).and_then(Value::as_f64).unwrap_or_else(now);
         let wrong = |why: std::io::Error| LabError::file("write TensorBoard events in", directory, &why);
@@ -93,4 +97,21 @@ fn add_scalars(events: &mut EventWriter, line: &Value) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_validation_that_the_checkpoint_does_not_know_is_made_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let line = |kind: &str, update: u64| format!("{{\"kind\":\"{kind}\",\"update\":{update},\"time\":1.0}}\n");
+        let text = line("validation", 16) + &line("train", 20) + &line("validation", 20);
+        fs::write(folder.path().join(FILE), text).expect("a file");
+        Metrics::resume(folder.path(), 20, Some(16)).expect("metrics");
+        let kept = files::read_lines(&folder.path().join(FILE)).expect("lines");
+        let kept: Vec<_> = kept.iter().map(|line| (line["kind"].as_str(), line["update"].as_u64())).collect();
+        assert_eq!(kept, [(Some("validation"), Some(16)), (Some("train"), Some(20))]);
+    }
 }

@@ -132,7 +132,7 @@ impl<'a> Trainer<'a> {
             max_seconds: session.max_seconds.or(settings.max_seconds.get()),
             learner: Learner { model, adam, clip: settings.clip.get(), device },
             best,
-            metrics: Metrics::resume(run.path(), standing.update)?,
+            metrics: Metrics::resume(run.path(), standing.update, standing.last_validation)?,
             trace: AttentionTrace::resume(run.path(), standing.update)?,
             writer: Writer::new(run, identity, settings.keep),
             run: run.clone(),
