@@ -31,9 +31,9 @@ pub(crate) struct CallData<'a> {
 #[derive(Debug)]
 pub(crate) struct ForwardResult {
     /// `[batch, time, hidden]`
-    pub(crate) hidden: Vec<f32>,
+    pub(super) hidden: Buffer,
     /// `[batch, time, hidden]`; empty without attention: all zero.
-    pub(crate) summary: Vec<f32>,
+    pub(super) summary: Buffer,
     /// `[batch, hidden]`, after the last step.
     pub(crate) last_cell: Vec<f32>,
     pub(crate) reminders: Option<Reminders>,
@@ -47,15 +47,6 @@ fn pad_rows(problem: &Problem, from: &[f32], to: &mut [f32]) {
         let rows = to.chunks_exact_mut(problem.padded).zip(from.chunks_exact(problem.hidden));
         rows.for_each(|(to, from)| to[..problem.hidden].copy_from_slice(from));
     }
-}
-
-/// A vector for the call to fill completely: zeroing it first would cost a pass over memory.
-#[allow(clippy::uninit_vec)]
-fn output(len: usize) -> Vec<f32> {
-    let mut values = Vec::with_capacity(len);
-    // SAFETY: every element is written before it is read: each row at each step by `remind` or `without_attention`.
-    unsafe { values.set_len(len) };
-    values
 }
 
 pub(crate) fn forward(problem: Problem, weights: Arc<ForwardWeights>, data: CallData<'_>) -> ForwardResult {
@@ -73,19 +64,20 @@ pub(crate) fn forward(problem: Problem, weights: Arc<ForwardWeights>, data: Call
 
     let width = problem.recurrent_width();
     let mut recurrent = Buffer::take(batch * width);
-    let mut h_hat = Buffer::take(batch * padded);
+    let mut h_hat = Buffer::take(if attends { batch * padded } else { 0 });
     let mut projected = Buffer::take(batch * padded);
     let mut padded_summary = Buffer::take(if attends && hidden != padded { batch * padded } else { 0 });
-    let mut hidden_out = output(batch * time * hidden);
-    let mut summary_out = output(if attends { batch * time * hidden } else { 0 });
+    let mut hidden_states = Buffer::take(batch * time * hidden);
+    let mut summaries = Buffer::take(if attends { batch * time * hidden } else { 0 });
     let mut reminders = problem.reminders.filter(|_| attends).map(|most| Reminders::new(batch, time, most));
 
+    let (hidden_out, summary_out) = (hidden_states.as_mut_slice(), summaries.as_mut_slice());
     // Where hidden is a multiple of 16 the outputs are the buffers that the engine works in; otherwise rows are
     // copied out of padded ones as they are made.
     let (hidden_rows, hidden_copy): (&mut [f32], &mut [f32]) =
-        if hidden == padded { (&mut hidden_out, &mut []) } else { (tape.hidden.as_mut_slice(), &mut hidden_out) };
+        if hidden == padded { (hidden_out, &mut []) } else { (tape.hidden.as_mut_slice(), hidden_out) };
     let (summary_rows, summary_copy): (&mut [f32], &mut [f32]) =
-        if hidden == padded { (&mut summary_out, &mut []) } else { (padded_summary.as_mut_slice(), &mut summary_out) };
+        if hidden == padded { (summary_out, &mut []) } else { (padded_summary.as_mut_slice(), summary_out) };
     let barrier = Barrier::new(threads);
     let sequence = Sequence {
         kernels: problem.kernels,
@@ -124,7 +116,7 @@ pub(crate) fn forward(problem: Problem, weights: Arc<ForwardWeights>, data: Call
     let last = problem.tape_steps() * batch * padded;
     let last_cells = if problem.tracked { &tape.cells.as_slice()[last..] } else { tape.cells.as_slice() };
     let last_cell = last_cells[..batch * padded].chunks_exact(padded).flat_map(|row| &row[..hidden]).copied().collect();
-    ForwardResult { hidden: hidden_out, summary: summary_out, last_cell, reminders, tape }
+    ForwardResult { hidden: hidden_states, summary: summaries, last_cell, reminders, tape }
 }
 
 /// Outputs without padding, written only where the padded ones cannot serve as outputs; empty otherwise.
@@ -166,7 +158,7 @@ pub(super) struct Sequence<'a> {
     choice_normalisers: Shared<'a, f32>,
     /// `[batch, recurrent_width]`: what the gates are computed from.
     recurrent: Shared<'a, f32>,
-    /// `[batch, padded]`
+    /// `[batch, padded]`; empty without attention.
     h_hat: Shared<'a, f32>,
     /// `[batch, padded]`: `W1 h` of the step's new memories.
     projected: Shared<'a, f32>,
@@ -282,9 +274,19 @@ impl Sequence<'_> {
                     input,
                     self.cells.at(tape_row * padded, padded),
                     self.cells.at(cell_row * padded, padded),
-                    self.h_hat.at(row * padded, padded),
+                    self.new_hidden(row, t),
                 );
             }
+        }
+    }
+
+    /// Where the cell puts h_hat. Without attention it is `h` (R6).
+    fn new_hidden(&self, row: usize, t: usize) -> *mut f32 {
+        let (problem, padded) = (self.problem, self.problem.padded);
+        if problem.rules.attends() {
+            self.h_hat.at(row * padded, padded)
+        } else {
+            self.hidden.at(problem.sequence_row(row, t), padded)
         }
     }
 
@@ -394,17 +396,16 @@ impl Sequence<'_> {
         view.scores(row, t, slots, scores);
     }
 
-    /// A plain LSTM (R6): `h = h_hat`, and there is no summary.
+    /// rows: the hidden state of a plain LSTM is there already (R6); the next step needs it too.
     fn without_attention(&self, row: usize, t: usize, unpadded: &Unpadded<'_>) {
         let (problem, padded) = (self.problem, self.problem.padded);
         // SAFETY: see `Sequence`; rows.
         unsafe {
-            let h_hat = self.h_hat.slice(row * padded, padded);
-            self.hidden.slice_mut(problem.sequence_row(row, t), padded).copy_from_slice(h_hat);
-            self.recurrent.slice_mut(row * problem.recurrent_width(), padded).copy_from_slice(h_hat);
+            let hidden = self.hidden.slice(problem.sequence_row(row, t), padded);
+            self.recurrent.slice_mut(row * problem.recurrent_width(), padded).copy_from_slice(hidden);
             if problem.hidden != padded {
                 let to = (row * problem.time + t) * problem.hidden;
-                unpadded.hidden.slice_mut(to, problem.hidden).copy_from_slice(&h_hat[..problem.hidden]);
+                unpadded.hidden.slice_mut(to, problem.hidden).copy_from_slice(&hidden[..problem.hidden]);
             }
         }
     }

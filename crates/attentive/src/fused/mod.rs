@@ -9,6 +9,7 @@
 //! [`burn`] makes it an operation of Burn's CPU backend. Everything is `f32`, and bit for bit the same for any
 //! number of threads.
 
+mod aligned;
 mod backward;
 pub(crate) mod burn;
 mod forward;

@@ -4,6 +4,7 @@
 //! together; then each multiplies columns of its own. Pairs come in one fixed order, so the number of threads does not
 //! change a bit.
 
+use super::aligned::Aligned;
 use super::kernels::Kernels;
 use super::kernels::gemm::{PANEL, TILE_ROWS};
 use super::problem::{Inputs, Problem};
@@ -68,7 +69,7 @@ impl<'a> PackedLeft<'a> {
 struct OuterSum {
     kernels: &'static Kernels,
     panels: Vec<usize>,
-    packed_right: Vec<f32>,
+    packed_right: Aligned,
     /// The right-hand sides of what is loaded.
     rows: Vec<*const f32>,
     pairs: usize,
@@ -76,7 +77,7 @@ struct OuterSum {
 
 impl OuterSum {
     fn new(kernels: &'static Kernels, panels: Vec<usize>) -> Self {
-        let packed_right = vec![0.0; panels.len() * PAIRS * PANEL];
+        let packed_right = Aligned::zeros(panels.len() * PAIRS * PANEL);
         Self { kernels, panels, packed_right, rows: Vec::with_capacity(PAIRS), pairs: 0 }
     }
 

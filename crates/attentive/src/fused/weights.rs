@@ -1,5 +1,6 @@
 //! The parameters as the kernels want them: padded, and packed once a call.
 
+use super::aligned::Aligned;
 use super::kernels::gemm::{PANEL, PackedMatrix};
 use super::problem::{Inputs, Problem};
 use super::team;
@@ -100,16 +101,16 @@ fn pack_transposed(problem: &Problem, matrix: &[f32], rows: usize, width: usize,
 }
 
 /// What the forward pass multiplies by.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct ForwardWeights {
     /// `[h (, x, 1)] -> gates`: `[recurrent_width, 4 * padded]`
     pub(super) gates: PackedMatrix,
     /// Projected inputs of the tokens with the bias added, `[input, 4 * padded]`; empty for dense inputs.
-    pub(super) token_table: Vec<f32>,
+    pub(super) token_table: Aligned,
     pub(super) w1: PackedMatrix,
     pub(super) w2: PackedMatrix,
     /// `[padded]`
-    pub(super) w3: Vec<f32>,
+    pub(super) w3: Aligned,
 }
 
 impl ForwardWeights {
@@ -124,9 +125,9 @@ impl ForwardWeights {
                 copy_rows(problem, panel, slice, padded + problem.input, parameters.bias, 4 * hidden);
             }
         });
-        let mut token_table = Vec::new();
+        let mut token_table = Aligned::default();
         if !dense {
-            token_table = vec![0.0; problem.input * 4 * padded];
+            token_table = Aligned::zeros(problem.input * 4 * padded);
             let rows = token_table.chunks_exact_mut(4 * padded).zip(parameters.weight_ih.chunks_exact(4 * hidden));
             for (to, from) in rows {
                 for gate in 0..4 {
@@ -142,7 +143,7 @@ impl ForwardWeights {
             }
             pack(hidden, padded, threads, |panel, slice| copy_rows(problem, panel, slice, 0, matrix, hidden))
         };
-        let mut w3 = vec![0.0; padded];
+        let mut w3 = Aligned::zeros(padded);
         w3[..hidden].copy_from_slice(parameters.w3);
         Self { gates, token_table, w1: square(parameters.w1), w2: square(parameters.w2), w3 }
     }

@@ -69,7 +69,7 @@ fn lstm(task: &TaskSettings) -> LstmSettings {
         start,
     };
     // One pixel is a small input, and the loss comes after hundreds of steps.
-    let pixels = Start { input_gain: 8.0, forget_bias: 1.0, ..start };
+    let pixels = |input_gain| Start { input_gain, forget_bias: 1.0, ..start };
     // The paper's settings of each task where they are affordable; its text models have 1000 units.
     match task {
         TaskSettings::Copy { .. } => LstmSettings { start: Start { input_gain: 11.3, ..start }, ..sab(128, 5, 5, 1) },
@@ -78,8 +78,8 @@ fn lstm(task: &TaskSettings) -> LstmSettings {
         TaskSettings::Ptb { .. } | TaskSettings::Text8 { .. } | TaskSettings::Text { .. } => {
             LstmSettings { start: Start { input_gain: 32.0, ..start }, ..sab(256, 10, 5, 10) }
         }
-        TaskSettings::Pmnist { .. } => LstmSettings { start: pixels, ..sab(128, 50, 10, 50) },
-        TaskSettings::Cifar10 { .. } => LstmSettings { start: pixels, ..sab(128, 16, 10, 16) },
+        TaskSettings::Pmnist { .. } => LstmSettings { start: pixels(8.0), ..sab(128, 50, 10, 50) },
+        TaskSettings::Cifar10 { .. } => LstmSettings { start: pixels(64.0), ..sab(128, 16, 10, 16) },
         TaskSettings::Csv(_) => sab(64, 10, 5, 2),
     }
 }

@@ -7,10 +7,12 @@
 
 mod exchange;
 mod loss;
+mod pooled;
 mod readout;
 
 use exchange::{Exchange, Output};
 use loss::{Answers, CrossEntropyBackward};
+use pooled::pooled;
 use readout::{
     LinkedRead, LinkedReadoutBackward, ReadoutBackward, all_cores, linked_operands, readout_adjoint, run_readout,
 };
@@ -184,18 +186,18 @@ fn run(operands: &Operands, mut call: Call, tracked: bool) -> Option<(Tape, Flex
         forward(call.problem.clone(), weights, data);
     let mut exchanged = call.exchange.lock();
     // A NaN in a row's state stays in it to the end, so the last one tells.
-    let last = |row: usize| &states[(row * time + time - 1) * hidden..][..hidden];
+    let last = |row: usize| &states.as_slice()[(row * time + time - 1) * hidden..][..hidden];
     if let Some(row) = (0..batch).find(|row| !all_finite(last(*row))) {
         let place = format!(" in row {row}: the products overflowed");
         exchanged.error = Some(SabError::NonFinite { what: "hidden", place });
         return None;
     }
-    let states = tensor(states, vec![batch, time, hidden]);
+    let states = pooled(states, vec![batch, time, hidden]);
     exchanged.hidden = Some(states.clone());
-    exchanged.summary = Some(if summary.is_empty() {
+    exchanged.summary = Some(if summary.as_slice().is_empty() {
         zeros(vec![batch, time, hidden])
     } else {
-        tensor(summary, vec![batch, time, hidden])
+        pooled(summary, vec![batch, time, hidden])
     });
     exchanged.last_cell = last_cell;
     exchanged.reminders = reminders;

@@ -63,7 +63,7 @@ pub(crate) struct CellBackward {
     pub(crate) d_gates: *mut f32,
     /// Adjoint of the cell before this step.
     pub(crate) d_cell_before: *mut f32,
-    /// Receives h_hat, made again.
+    /// Receives h_hat, made again; or null.
     pub(crate) h_hat: *mut f32,
     /// How many rows of cells lie between this step and the one before, which is next.
     pub(crate) batch: usize,
@@ -105,7 +105,9 @@ pub(super) unsafe fn cell_backward<S: Simd>(hidden: usize, units: (usize, usize)
             for (gate, value) in d_gates.into_iter().enumerate() {
                 S::store(row.d_gates.add(gate * hidden + unit), value);
             }
-            S::store(row.h_hat.add(unit), S::mul(o, tanh_c));
+            if !row.h_hat.is_null() {
+                S::store(row.h_hat.add(unit), S::mul(o, tanh_c));
+            }
         }
         unit += LANES;
     }

@@ -5,6 +5,7 @@
 
 use super::simd::{LANES, Simd};
 use super::tile::{Left, Sums, Tile, WIDTH};
+use crate::fused::aligned::Aligned;
 
 /// Columns of one panel of a packed matrix.
 pub(crate) const PANEL: usize = WIDTH;
@@ -14,9 +15,9 @@ pub(crate) const TILE_ROWS: usize = 6;
 const K_BLOCK: usize = 320;
 
 /// `[k, n]` stored as panels of 16 columns, `panel[k][16]`, zero beyond n.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct PackedMatrix {
-    data: Vec<f32>,
+    data: Aligned,
     k: usize,
     panels: usize,
 }
@@ -25,7 +26,7 @@ impl PackedMatrix {
     /// Room for `[k, n]`, to be filled by [`PackedMatrix::fill`].
     pub(crate) fn new(k: usize, n: usize) -> Self {
         let panels = n.div_ceil(PANEL);
-        Self { data: vec![0.0; panels * k * PANEL], k, panels }
+        Self { data: Aligned::zeros(panels * k * PANEL), k, panels }
     }
 
     pub(crate) fn k(&self) -> usize {

@@ -379,7 +379,11 @@ impl Sweep<'_> {
                 d_cell: before.map_or(std::ptr::null_mut(), |before| carry_c[0].at((first + before) * padded, padded)),
                 d_gates: self.d_gates.at((place + index) * 4 * padded, 4 * padded),
                 d_cell_before: carry_c[1].at(index * padded, padded),
-                h_hat: self.h_hat.at((place + index) * padded, padded),
+                h_hat: if problem.rules.attends() {
+                    self.h_hat.at((place + index) * padded, padded)
+                } else {
+                    std::ptr::null_mut()
+                },
                 batch: problem.batch,
             };
             // SAFETY: see `Sweep`; columns. The extents were checked, units are whole panels.
