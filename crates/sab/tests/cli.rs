@@ -327,6 +327,12 @@ fn transfer_keeps_what_it_found_before_and_looks_at_all_lengths_first() {
     assert_eq!(found["lengths"][1]["sequences"], 4);
     let out = place.sab(&["transfer", "run", "--lengths", "11,0"]);
     assert!(out.status.code() == Some(2) && out.stdout.is_empty(), "{}", stderr(&out));
+
+    // What cannot be read is not written over.
+    std::fs::write(place.path("run/transfer.json"), "{ \"lengths\": [").expect("written");
+    let out = place.sab(&["transfer", "run", "--lengths", "5"]);
+    assert!(!out.status.success() && stderr(&out).contains("transfer.json is damaged"), "{}", stderr(&out));
+    assert_eq!(std::fs::read_to_string(place.path("run/transfer.json")).expect("still there"), "{ \"lengths\": [");
 }
 
 #[cfg(target_os = "linux")]

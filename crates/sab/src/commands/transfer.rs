@@ -2,9 +2,9 @@
 
 use super::eval::How;
 use super::{as_json, print, print_json, readable};
-use crate::error::Result;
+use crate::error::{LabError, Result};
 use crate::experiment::TaskSettings;
-use crate::run_dir::{TRANSFER, atomic};
+use crate::run_dir::{TRANSFER, atomic, files};
 use crate::runs::Trained;
 use crate::tasks::Split;
 use crate::train::{Judgement, evaluate};
@@ -61,7 +61,7 @@ pub(super) fn measure(
     let at_length = |length: &usize| Ok((*length, trained.experiment.task.clone().with_length(*length)?));
     let lengths: Vec<(usize, TaskSettings)> = lengths.iter().map(at_length).collect::<Result<_>>()?;
     let path = trained.run.file(TRANSFER);
-    let mut results = earlier(&path, trained.update);
+    let mut results = earlier(&path, trained.update)?;
     for (length, settings) in lengths {
         let sequences = sequences.map_or_else(|| usual_sequences(length), |count| count as usize);
         let began = Instant::now();
@@ -85,11 +85,12 @@ fn document(run: &Path, trained: &Trained, results: &BTreeMap<usize, Value>) -> 
 }
 
 /// What an earlier call has found out about the same model.
-fn earlier(path: &Path, update: Option<u64>) -> BTreeMap<usize, Value> {
-    let read = || -> Option<Value> { serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok() };
-    let document = read().filter(|document| update.is_some() && document["update"].as_u64() == update);
+fn earlier(path: &Path, update: Option<u64>) -> Result<BTreeMap<usize, Value>> {
+    let read =
+        files::read_json(path).map_err(|why| LabError::Run(format!("{why}; without this file it is made anew")))?;
+    let document = read.filter(|document| update.is_some() && document["update"].as_u64() == update);
     let results = document.as_ref().and_then(|document| document["lengths"].as_array()).cloned().unwrap_or_default();
-    results.into_iter().filter_map(|result| Some((result["length"].as_u64()? as usize, result))).collect()
+    Ok(results.into_iter().filter_map(|result| Some((result["length"].as_u64()? as usize, result))).collect())
 }
 
 fn judge(trained: &Trained, mut settings: TaskSettings, sequences: usize, threads: usize) -> Result<Judgement> {
