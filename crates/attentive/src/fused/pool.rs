@@ -3,10 +3,11 @@
 use super::aligned::Aligned;
 use std::sync::Mutex;
 
-/// What is kept at most; larger buffers go back to the system.
+/// What is kept at most; the rest goes back to the system. Outputs are buffers too, and a caller may drop thousands at once.
 const KEPT_BYTES: usize = 512 << 20;
+const MOST_KEPT: usize = 256;
 
-/// Below this many floats size does not matter.
+/// Buffers of fewer floats are left to the allocator, which is fast with them.
 const SMALL: usize = 4096;
 
 static FREE: Mutex<Vec<Aligned>> = Mutex::new(Vec::new());
@@ -21,22 +22,21 @@ impl Buffer {
 
     /// A buffer of that length. Its contents are whatever the last user left: write before you read.
     pub(super) fn take(len: usize) -> Self {
-        if len == 0 {
-            return Self::default();
-        }
-        let mut free = FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The smallest that fits, and none that is far too large: it stays for whoever needs it.
-        let fits = |buffer: &Aligned| (len..=2 * len.max(SMALL)).contains(&buffer.len());
-        let fitting = (0..free.len()).filter(|i| fits(&free[*i])).min_by_key(|i| free[*i].len());
-        let mut buffer = fitting.map(|i| free.swap_remove(i)).unwrap_or_default();
-        drop(free);
-        if buffer.len() < len {
-            buffer = Aligned::zeros(len);
-        }
+        let mut buffer = if len < SMALL { Aligned::zeros(len) } else { Self::large(len) };
         if cfg!(test) {
             buffer.fill(f32::NAN);
         }
         Self(buffer)
+    }
+
+    fn large(len: usize) -> Aligned {
+        let mut free = FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // The smallest that fits, and none that is far too large: it stays for whoever needs it.
+        let fits = |buffer: &Aligned| (len..=2 * len).contains(&buffer.len());
+        let fitting = (0..free.len()).filter(|i| fits(&free[*i])).min_by_key(|i| free[*i].len());
+        let kept = fitting.map(|i| free.swap_remove(i));
+        drop(free);
+        kept.unwrap_or_else(|| Aligned::zeros(len))
     }
 
     pub(super) fn as_slice(&self) -> &[f32] {
@@ -51,16 +51,35 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.0);
-        if buffer.is_empty() {
+        if buffer.len() < SMALL {
             return;
         }
         let mut free = FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let kept: usize = free.iter().map(|buffer| buffer.len()).sum();
-        if (kept + buffer.len()) * size_of::<f32>() <= KEPT_BYTES {
+        if free.len() < MOST_KEPT && (kept + buffer.len()) * size_of::<f32>() <= KEPT_BYTES {
             free.push(buffer);
         } else {
             // Sizes have changed: what is kept no longer serves, so make room for what does.
             free.clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again_and_few_are_kept() {
+        // Larger than what any other test of this process asks for, which would take it otherwise.
+        let place = |buffer: &Buffer| buffer.as_slice().as_ptr();
+        let first = Buffer::take(3_000_001);
+        let was = place(&first);
+        assert!(place(&Buffer::take(3_000_001)) != was, "it is in use");
+        drop(first);
+        let kept = || FREE.lock().expect("no panic").iter().any(|buffer| buffer.as_ptr() == was);
+        assert!(kept());
+        drop((0..2 * MOST_KEPT).map(|_| Buffer::take(SMALL)).collect::<Vec<_>>());
+        assert!(FREE.lock().expect("no panic").len() <= MOST_KEPT);
     }
 }
