@@ -70,7 +70,7 @@ fn outputs_stay_as_they_are_whatever_is_computed_after() {
         }
         let after = [&first.hidden, &first.summary, &kept].map(|tensor| Array::of(tensor).bits());
         assert_eq!(before, after);
-        let values = first.hidden.into_data().into_vec::<f32>().expect("floats");
+        let values = first.hidden.into_data().try_into_vec::<f32>().expect("floats");
         assert_eq!(values.len(), 2 * 9 * hidden);
         assert_eq!(values.iter().map(|x| f64::from(*x).to_bits()).collect::<Vec<_>>(), before[0]);
     }
