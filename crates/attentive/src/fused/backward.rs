@@ -38,8 +38,7 @@ pub(crate) fn backward(
     let threads = problem.workers();
     let (batch, hidden, padded) = (problem.batch, problem.hidden, problem.padded);
     let weights = BackwardWeights::new(problem, parameters, input_gradient, threads);
-    let if_attends = |len: usize| if problem.rules.attends() { len } else { 0 };
-    let slots = if_attends(batch * problem.slot_room);
+    let slots = problem.if_attends(batch * problem.slot_room);
     let kinds = if problem.rules.hops == Hops::One { 2 } else { 1 };
     let lanes = batch * kinds;
     let chunk_steps = (chunk_pairs(padded) / lanes).max(1);
@@ -66,12 +65,12 @@ pub(crate) fn backward(
     let mut d_h = Buffer::take(lanes * padded);
     let mut d_key_lanes = Buffer::take(if weights.w1.is_some() { lanes * padded } else { 0 });
     let mut d_gates = Buffer::take(chunk * 4 * padded);
-    let mut d_query = Buffer::take(if_attends(chunk * padded));
-    let mut h_hat = Buffer::take(if_attends(chunk * padded));
+    let mut d_query = Buffer::take(problem.if_attends(chunk * padded));
+    let mut h_hat = Buffer::take(problem.if_attends(chunk * padded));
     let mut carry_h = Buffer::take(lanes * padded);
     let mut carry_c = [Buffer::take(lanes * padded), Buffer::take(lanes * padded)];
     let [carry_c0, carry_c1] = &mut carry_c;
-    let square_width = if_attends(hidden);
+    let square_width = problem.if_attends(hidden);
     let input_width = if matches!(problem.inputs, Inputs::Dense) { problem.input } else { 0 };
     let mut left = [hidden, input_width, square_width].map(|width| (Buffer::take(chunk * width), width));
     let [left_hidden, left_input, left_squares] =

@@ -64,11 +64,11 @@ pub(crate) fn forward(problem: Problem, weights: Arc<ForwardWeights>, data: Call
 
     let width = problem.recurrent_width();
     let mut recurrent = Buffer::take(batch * width);
-    let mut h_hat = Buffer::take(if attends { batch * padded } else { 0 });
+    let mut h_hat = Buffer::take(problem.if_attends(batch * padded));
     let mut projected = Buffer::take(batch * padded);
-    let mut padded_summary = Buffer::take(if attends && hidden != padded { batch * padded } else { 0 });
+    let mut padded_summary = Buffer::take(if hidden == padded { 0 } else { problem.if_attends(batch * padded) });
     let mut hidden_states = Buffer::take(batch * time * hidden);
-    let mut summaries = Buffer::take(if attends { batch * time * hidden } else { 0 });
+    let mut summaries = Buffer::take(problem.if_attends(batch * time * hidden));
     let mut reminders = problem.reminders.filter(|_| attends).map(|most| Reminders::new(batch, time, most));
 
     let (hidden_out, summary_out) = (hidden_states.as_mut_slice(), summaries.as_mut_slice());

@@ -72,6 +72,11 @@ impl Problem {
         self.threads.clamp(1, pieces.min(work / WORTH_A_THREAD).max(1))
     }
 
+    /// The length of what only attention needs: 0 for a plain LSTM (R6).
+    pub(super) fn if_attends(&self, len: usize) -> usize {
+        if self.rules.attends() { len } else { 0 }
+    }
+
     /// Width of the recurrent product's left side: `[h, x, 1]` for dense inputs, `[h]` for tokens.
     pub(super) fn recurrent_width(&self) -> usize {
         match self.inputs {

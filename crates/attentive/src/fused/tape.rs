@@ -41,22 +41,20 @@ impl Tape {
     }
 
     pub(super) fn new(problem: Problem, weights: Arc<ForwardWeights>) -> Self {
-        let attends = problem.rules.attends();
         let (batch, padded) = (problem.batch, problem.padded);
         let steps = problem.tape_steps();
-        let if_attends = |len: usize| if attends { len } else { 0 };
-        let slots = if_attends(batch * problem.slot_room);
-        let choices = if_attends(steps * batch);
+        let slots = problem.if_attends(batch * problem.slot_room);
+        let choices = problem.if_attends(steps * batch);
         Self {
             gates: Buffer::take(steps * batch * 4 * padded),
             cells: Buffer::take((steps + 1) * batch * padded),
-            queries: Buffer::take(if_attends(steps * batch * padded)),
+            queries: Buffer::take(problem.if_attends(steps * batch * padded)),
             query_exponential: vec![false; choices],
             keys: Buffer::take(slots * padded),
             key_exponential: vec![false; slots],
             hidden: Buffer::take(if problem.hidden == padded { 0 } else { batch * problem.time * padded }),
             initial_hidden: Buffer::take(batch * padded),
-            carried: Buffer::take(if_attends(batch * problem.carried_room * padded)),
+            carried: Buffer::take(problem.if_attends(batch * problem.carried_room * padded)),
             choice_slots: vec![0; choices * problem.stored_choices()],
             choice_weights: Buffer::take(choices * problem.stored_choices()),
             choice_lens: vec![0; choices],

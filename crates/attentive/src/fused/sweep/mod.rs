@@ -371,6 +371,7 @@ impl Sweep<'_> {
             let tape_row = problem.tape_row(t, lane.row);
             let before = carried_from[self.key(worker, *lane)];
             let index = first + index;
+            let for_w2 = problem.rules.attends().then(|| self.h_hat.at((place + index) * padded, padded));
             let row = CellBackward {
                 gates: gates[tape_row * 4 * padded..][..4 * padded].as_ptr(),
                 cell: cells[(tape_row + problem.batch) * padded..][..padded].as_ptr(),
@@ -379,11 +380,7 @@ impl Sweep<'_> {
                 d_cell: before.map_or(std::ptr::null_mut(), |before| carry_c[0].at((first + before) * padded, padded)),
                 d_gates: self.d_gates.at((place + index) * 4 * padded, 4 * padded),
                 d_cell_before: carry_c[1].at(index * padded, padded),
-                h_hat: if problem.rules.attends() {
-                    self.h_hat.at((place + index) * padded, padded)
-                } else {
-                    std::ptr::null_mut()
-                },
+                h_hat: for_w2.unwrap_or(std::ptr::null_mut()),
                 batch: problem.batch,
             };
             // SAFETY: see `Sweep`; columns. The extents were checked, units are whole panels.
