@@ -20,6 +20,8 @@ pub enum Purpose {
     Permutation = 6,
     /// What a language model writes.
     Sampling = 7,
+    /// How the training images of a batch are shown.
+    Views = 8,
 }
 
 /// The numbers of one purpose, seed and place. ChaCha is specified, so they are the same on every machine.

@@ -34,7 +34,7 @@ fn task_settings(name: &str) -> Result<TaskSettings> {
         "text8" => TaskSettings::Text8 { length: 180 },
         "text" => TaskSettings::Text { file: PathBuf::new(), length: 100 },
         "pmnist" => TaskSettings::Pmnist { permutation_seed: 1, validation: 5000 },
-        "cifar10" => TaskSettings::Cifar10 { validation: 5000 },
+        "cifar10" => TaskSettings::Cifar10 { validation: 5000, mirror: false, shift: 0 },
         "csv" => TaskSettings::Csv(CsvSettings {
             file: PathBuf::new(),
             sequence: String::new(),

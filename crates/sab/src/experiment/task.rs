@@ -13,6 +13,9 @@ pub const TASK_NAMES: [&str; 8] = ["copy", "adding", "ptb", "text8", "text", "pm
 /// The longest sequence: more is a slip of the keyboard.
 const LONGEST: usize = 10_000_000;
 
+/// How far images are moved at most: half of CIFAR-10's width.
+const LONGEST_SHIFT: usize = 16;
+
 /// What is learned. The key `name` says which of the tasks it is; each has keys of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "lowercase")]
@@ -66,6 +69,10 @@ pub enum TaskSettings {
     Cifar10 {
         /// Training images kept for validation.
         validation: usize,
+        /// Every second training image, by lot, is shown mirrored, left for right.
+        mirror: bool,
+        /// Training images are moved by up to so many pixels, by lot, up or down and left or right.
+        shift: usize,
     },
     /// Labelled sequences from a table.
     Csv(CsvSettings),
@@ -194,8 +201,11 @@ impl TaskSettings {
                     }
                 }
             }
-            Self::Pmnist { validation, .. } | Self::Cifar10 { validation } if *validation == 0 => {
+            Self::Pmnist { validation, .. } | Self::Cifar10 { validation, .. } if *validation == 0 => {
                 return Err(wrong("task.validation", validation, "at least one image"));
+            }
+            Self::Cifar10 { shift, .. } if *shift > LONGEST_SHIFT => {
+                return Err(wrong("task.shift", shift, &format!("from 0 to {LONGEST_SHIFT} pixels")));
             }
             _ => {}
         }

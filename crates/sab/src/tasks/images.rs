@@ -14,12 +14,47 @@ pub(super) struct PixelByPixel {
     permutation: Option<Vec<u16>>,
     training: usize,
     order: EpochOrder,
+    views: Views,
+}
+
+/// How training images are shown: the same object from elsewhere, so that fewer images are learned by heart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Views {
+    /// Left for right, every second one.
+    pub(super) mirror: bool,
+    /// Pixels that they are moved by at most, in each direction.
+    pub(super) shift: usize,
+}
+
+/// How one image is shown.
+#[derive(Clone, Copy, Debug, Default)]
+struct View {
+    mirrored: bool,
+    right: isize,
+    down: isize,
 }
 
 const CLASSES: usize = 10;
 
+impl Views {
+    fn draw(self, draws: &mut Draws) -> View {
+        let mirrored = self.mirror && draws.below(2) == 1;
+        let mut by = || draws.below(2 * self.shift + 1) as isize - self.shift as isize;
+        View { mirrored, right: by(), down: by() }
+    }
+}
+
+impl View {
+    /// The pixel of a square image that is seen at `place`. Beyond an edge the pixels of the edge go on.
+    fn pixel_at(self, place: usize, side: usize) -> usize {
+        let moved = |at: usize, by: isize| at.saturating_add_signed(-by).min(side - 1);
+        let (row, column) = (moved(place / side, self.down), moved(place % side, self.right));
+        row * side + if self.mirrored { side - 1 - column } else { column }
+    }
+}
+
 impl PixelByPixel {
-    pub(super) fn new(set: ImageSet, permutation_seed: Option<u64>, validation: usize) -> Result<Self> {
+    pub(super) fn new(set: ImageSet, permutation_seed: Option<u64>, validation: usize, views: Views) -> Result<Self> {
         let have = set.train.len();
         if validation >= have {
             return Err(LabError::Config(format!(
@@ -31,22 +66,20 @@ impl PixelByPixel {
             Draws::new(Purpose::Permutation, seed, 0).shuffle(&mut order);
             order
         });
-        Ok(Self { set, permutation, training: have - validation, order: EpochOrder::default() })
+        Ok(Self { set, permutation, training: have - validation, order: EpochOrder::default(), views })
     }
 
-    fn batch(&self, images: &Images, items: impl Iterator<Item = usize>) -> Batch {
+    fn batch(&self, images: &Images, items: impl Iterator<Item = (usize, View)>) -> Batch {
         let (steps, width) = (images.steps, images.channels);
+        // Images are square: 28 pixels by 28, 32 by 32.
+        let side = steps.isqrt();
         let (mut values, mut labels) = (Vec::new(), Vec::new());
         let scale = |pixel: &u8| f32::from(*pixel) / 255.0 - 0.5;
-        for item in items {
+        for (item, view) in items {
             let pixels = images.pixels_of(item);
-            match &self.permutation {
-                Some(order) => {
-                    let step = |place: &u16| &pixels[usize::from(*place) * width..][..width];
-                    values.extend(order.iter().flat_map(step).map(scale));
-                }
-                None => values.extend(pixels.iter().map(scale)),
-            }
+            let place = |step: usize| self.permutation.as_ref().map_or(step, |order| usize::from(order[step]));
+            let seen = |step: usize| &pixels[view.pixel_at(place(step), side) * width..][..width];
+            values.extend((0..steps).flat_map(seen).map(scale));
             labels.push(i32::from(images.labels[item]));
         }
         let input = Input::Dense { width, values };
@@ -72,7 +105,9 @@ impl Task for PixelByPixel {
     }
 
     fn training_batch(&self, seed: u64, update: u64, rows: usize) -> Batch {
-        self.batch(&self.set.train, self.order.batch(seed, update, self.training, rows).into_iter())
+        let mut draws = Draws::new(Purpose::Views, seed, update);
+        let items = self.order.batch(seed, update, self.training, rows).into_iter();
+        self.batch(&self.set.train, items.map(|item| (item, self.views.draw(&mut draws))))
     }
 
     fn updates_an_epoch(&self, rows: usize) -> Option<u64> {
@@ -86,7 +121,7 @@ impl Task for PixelByPixel {
     fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
         let (images, part) = self.part(split);
         let range = range_of(part.len(), rows, number);
-        self.batch(images, range.map(|item| part.start + item))
+        self.batch(images, range.map(|item| (part.start + item, View::default())))
     }
 
     fn figures(&self, tally: &Tally) -> Figures {
@@ -100,5 +135,67 @@ impl Task for PixelByPixel {
 
     fn facts(&self) -> TaskFacts {
         TaskFacts { permutation: self.permutation.clone(), ..TaskFacts::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Images of 3 by 3 pixels of one channel; pixel `p` of image `i` is `9 i + p`.
+    fn task(views: Views) -> PixelByPixel {
+        let images = |count: u8| Images {
+            steps: 9,
+            channels: 1,
+            pixels: (0..count * 9).collect(),
+            labels: (0..count).map(|item| item % 10).collect(),
+        };
+        PixelByPixel::new(ImageSet { train: images(20), test: images(3) }, None, 4, views).unwrap()
+    }
+
+    fn rows(batch: &Batch) -> Vec<Vec<u8>> {
+        let Input::Dense { values, .. } = &batch.input else { panic!("pixels are numbers") };
+        let pixels: Vec<u8> = values.iter().map(|value| ((value + 0.5) * 255.0).round() as u8).collect();
+        pixels.chunks(9).map(<[u8]>::to_vec).collect()
+    }
+
+    #[test]
+    fn a_view_mirrors_and_moves_and_the_edge_goes_on() {
+        let seen = |view: View| [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|place| view.pixel_at(place, 3));
+        assert_eq!(seen(View::default()), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(seen(View { mirrored: true, ..View::default() }), [2, 1, 0, 5, 4, 3, 8, 7, 6]);
+        assert_eq!(seen(View { right: 1, ..View::default() }), [0, 0, 1, 3, 3, 4, 6, 6, 7]);
+        assert_eq!(seen(View { down: -1, ..View::default() }), [3, 4, 5, 6, 7, 8, 6, 7, 8]);
+        assert_eq!(seen(View { mirrored: true, right: 1, down: 2 }), [2, 2, 1, 2, 2, 1, 2, 2, 1]);
+    }
+
+    #[test]
+    fn training_images_are_shown_in_all_views_by_lot_and_held_out_images_as_they_are() {
+        let (plain, varied) = (task(Views::default()), task(Views { mirror: true, shift: 1 }));
+        let mut seen = std::collections::BTreeSet::new();
+        for update in 0..100 {
+            let (images, shown) = (plain.training_batch(5, update, 4), varied.training_batch(5, update, 4));
+            assert_eq!(shown, varied.training_batch(5, update, 4));
+            assert_eq!(images.answers, shown.answers);
+            for (image, shown) in rows(&images).iter().zip(rows(&shown)) {
+                seen.insert(shown.iter().map(|pixel| pixel - image[0]).collect::<Vec<_>>());
+            }
+        }
+        let of_view = |mirrored, right, down| {
+            (0..9).map(|place| View { mirrored, right, down }.pixel_at(place, 3) as u8).collect::<Vec<_>>()
+        };
+        let all = [false, true].into_iter().flat_map(|mirrored| {
+            (-1..=1).flat_map(move |right| (-1..=1).map(move |down| of_view(mirrored, right, down)))
+        });
+        assert_eq!(seen, all.collect());
+        for split in [Split::Validation, Split::Test] {
+            assert_eq!(plain.held_out_batch(split, 0, 4), varied.held_out_batch(split, 0, 4));
+        }
+    }
+
+    #[test]
+    fn without_views_an_image_is_read_row_by_row() {
+        let batch = rows(&task(Views::default()).held_out_batch(Split::Test, 0, 2));
+        assert_eq!(batch, [(0..9).collect::<Vec<u8>>(), (9..18).collect()]);
     }
 }

@@ -223,10 +223,11 @@ pub fn open(settings: &TaskSettings, data_dir: &Path) -> Result<Box<dyn Task>> {
         }
         TaskSettings::Pmnist { permutation_seed, validation } => {
             let images = crate::data::load_mnist(data_dir)?;
-            Box::new(images::PixelByPixel::new(images, Some(*permutation_seed), *validation)?)
+            Box::new(images::PixelByPixel::new(images, Some(*permutation_seed), *validation, images::Views::default())?)
         }
-        TaskSettings::Cifar10 { validation } => {
-            Box::new(images::PixelByPixel::new(crate::data::load_cifar10(data_dir)?, None, *validation)?)
+        TaskSettings::Cifar10 { validation, mirror, shift } => {
+            let views = images::Views { mirror: *mirror, shift: *shift };
+            Box::new(images::PixelByPixel::new(crate::data::load_cifar10(data_dir)?, None, *validation, views)?)
         }
         TaskSettings::Csv(settings) => Box::new(table::LabelledSequences::open(settings)?),
     })
