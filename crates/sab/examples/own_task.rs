@@ -84,7 +84,7 @@ pub fn run() -> Result<f64, Box<dyn Error>> {
     let settings = Experiment::of_text("[task]\nname = \"copy\"\n[model]\nhidden = 32", "the example", &[])?.model;
     let device = Device::flex().autodiff();
     let model = Model::new(&settings, task.input(), task.output(), 1, &device)?;
-    let adam = Adam::new(Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }, &model)?;
+    let adam = Adam::new(Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }, &model)?;
     let mut learner = Learner { model, adam, clip: Some(1.0), device: device.clone() };
     let updates = 200;
     for update in 0..updates {

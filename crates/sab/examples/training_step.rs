@@ -105,7 +105,7 @@ impl Step {
         let answers = batch.answer_count();
         batch.answers = Answers::Classes((0..answers).map(|_| draw(case.classes as u32) as i32).collect());
         let model = Model::Sab(Box::new(SabModel::new(&case.config, case.classes, &device)?));
-        let adam = Adam::new(Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }, &model)?;
+        let adam = Adam::new(Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }, &model)?;
         Ok(Self { learner: Learner { model, adam, clip: Some(LARGEST_NORM), device }, batch, options })
     }
 

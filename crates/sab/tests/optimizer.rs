@@ -3,7 +3,7 @@
 mod common;
 
 use burn::module::{ModuleVisitor, Param};
-use burn::optim::{AdamConfig, GradientsParams};
+use burn::optim::{AdamConfig, AdamWConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use common::{Place, checkpoints, metrics, tiny_copy};
 use sab::experiment::{Experiment, parse_value};
@@ -11,7 +11,7 @@ use sab::models::{Model, Snapshot, file};
 use sab::tasks::{InputKind, OutputKind};
 use sab::train::{Adam, GradientSet, LARGEST_NORM, Rates};
 
-const RATES: Rates = Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
+const RATES: Rates = Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 };
 
 fn model(hidden: usize) -> Model {
     let settings = [("model.hidden".to_string(), parse_value(&hidden.to_string()))];
@@ -97,12 +97,11 @@ impl Plain {
     }
 }
 
-#[test]
-fn twenty_steps_agree_with_burns_adam() {
+/// Twenty steps of ours and of an optimizer of Burn's end with the same numbers.
+fn twenty_steps_agree(rates: Rates, mut optimizer: ModuleOptimizer) {
     let mut ours = model(8);
     let Model::Sab(mut burns) = ours.clone() else { panic!("a recurrent model") };
-    let mut adam = Adam::new(RATES, &ours).expect("an optimizer");
-    let mut optimizer = AdamConfig::new().with_epsilon(1e-8).init();
+    let mut adam = Adam::new(rates, &ours).expect("an optimizer");
     let start = numbers(&ours);
     for round in 0..20 {
         let (chosen, rate) = (some(&ours, round), 0.01 / (round + 1) as f64);
@@ -118,6 +117,18 @@ fn twenty_steps_agree_with_burns_adam() {
     assert!(most(&ours, &start.concat()) > 1e-2, "the steps are not small");
     let apart = most(&ours, &burns);
     assert!(apart < 1e-6, "{apart}");
+}
+
+#[test]
+fn twenty_steps_agree_with_burns_adam() {
+    twenty_steps_agree(RATES, AdamConfig::new().with_epsilon(1e-8).init());
+}
+
+#[test]
+fn twenty_steps_with_weight_decay_agree_with_burns_adamw() {
+    // So strong that a twentieth of each weight goes.
+    let burns = AdamWConfig::new().with_epsilon(1e-8).with_weight_decay(1.5).init();
+    twenty_steps_agree(Rates { weight_decay: 1.5, ..RATES }, burns);
 }
 
 #[test]

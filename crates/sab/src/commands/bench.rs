@@ -8,7 +8,7 @@ use crate::experiment::{Experiment, parse_value};
 use crate::models::Model;
 use crate::run_dir::{DeviceUse, Environment, ModelConfig, RunDir, cores};
 use crate::tasks::Task;
-use crate::train::{Adam, Learner, Rates, Session, Stop, Trainer};
+use crate::train::{Adam, Learner, Session, Stop, Trainer};
 use attentive::ForwardOptions;
 use clap::Args;
 use serde_json::json;
@@ -79,8 +79,7 @@ fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize, device: D
     let settings = &experiment.train;
     let device = device.open()?.autodiff();
     let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
-    let rates = Rates { beta1: settings.beta1, beta2: settings.beta2, epsilon: settings.epsilon };
-    let adam = Adam::new(rates, &model)?;
+    let adam = Adam::new(settings.into(), &model)?;
     let mut learner = Learner { model, adam, clip: settings.clip.get(), device };
     let batch = task.training_batch(settings.seed, 0, settings.batch);
     let mut began = Instant::now();

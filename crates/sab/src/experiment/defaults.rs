@@ -98,6 +98,7 @@ fn train(task: &TaskSettings) -> TrainSettings {
         beta1: 0.9,
         beta2: 0.999,
         epsilon: 1e-8,
+        weight_decay: 0.0,
         clip: Limit::of(1.0),
         validate_every: 500,
         validation_batches: Limit::WORD,

@@ -146,10 +146,21 @@ fn explain(why: &toml::de::Error, defaults: &Table, given: &Table, origin: &str)
         let mut table = defaults.clone();
         keys::set(&mut table, &key, value.clone()).ok()?;
         let why = table.try_into::<Experiment>().err()?;
-        Some(wrong(&key, value, why.message()))
+        Some(wrong(&key, value, in_words(why.message())))
     };
     let found = keys::flatten(given).into_iter().find_map(alone);
     found.unwrap_or_else(|| LabError::Config(format!("{origin}: {}", why.message())))
+}
+
+/// What serde says of a value of the wrong kind, for people who do not write Rust.
+fn in_words(message: &str) -> &str {
+    match message.rsplit_once("expected ").map(|(_, kind)| kind.trim_end()) {
+        Some("usize" | "u64") => "expected a whole number, 0 or more",
+        Some("f64") => "expected a number",
+        Some("a boolean") => "expected true or false",
+        Some("a string") => "expected a word in quotes",
+        _ => message,
+    }
 }
 
 /// An error for a setting that cannot be.

@@ -51,12 +51,15 @@ fn wrong_values_are_errors_that_name_their_key() {
     for (key, value, part) in [
         ("model.k_att", "0", "k_att"),
         ("model.k_top", "many", "k_top"),
-        ("model.hidden", "-3", "hidden"),
+        ("model.hidden", "-3", "`model.hidden` is -3: expected a whole number, 0 or more"),
+        ("model.mental_updates", "1", "`model.mental_updates` is 1: expected true or false"),
         ("train.batch", "0", "train.batch"),
         ("train.learning_rate", "nan", "train.learning_rate"),
-        ("train.learning_rate", "fast", "learning_rate"),
+        ("train.learning_rate", "fast", "`train.learning_rate` is \"fast\": expected a number"),
         ("train.clip", "0", "train.clip"),
         ("train.beta2", "1", "train.beta2"),
+        ("train.weight_decay", "-0.1", "train.weight_decay"),
+        ("train.weight_decay", "201", "train.weight_decay"),
         ("train.final_rate", "2", "train.final_rate"),
         ("train.threads", "0", "train.threads"),
         ("train.schedule", "wavy", "schedule"),
@@ -71,6 +74,13 @@ fn wrong_values_are_errors_that_name_their_key() {
         let message = Experiment::of_task("copy", &set(&[(key, value)])).expect_err(key).to_string();
         assert!(message.contains(part), "{key} = {value}: {message}");
     }
+}
+
+#[test]
+fn images_are_moved_by_no_more_than_half_their_width() {
+    assert!(Experiment::of_task("cifar10", &set(&[("task.shift", "16")])).is_ok());
+    let message = Experiment::of_task("cifar10", &set(&[("task.shift", "17")])).expect_err("too far").to_string();
+    assert!(message.contains("`task.shift` is 17: from 0 to 16 pixels"), "{message}");
 }
 
 #[test]

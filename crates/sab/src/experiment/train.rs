@@ -45,6 +45,8 @@ pub struct TrainSettings {
     pub beta2: f64,
     /// What Adam adds to the root of the mean square.
     pub epsilon: f64,
+    /// How strongly all weights decay, as in AdamW: each update takes away this times the learning rate of them.
+    pub weight_decay: f64,
     /// The largest global norm of a gradient: a number or `"none"`.
     pub clip: Limit<f64>,
     /// Updates between validations.
@@ -107,6 +109,13 @@ impl TrainSettings {
             if !(0.0..1.0).contains(&value) {
                 return Err(wrong(&format!("train.{key}"), value, "at least 0 and below 1"));
             }
+        }
+        if !(self.weight_decay >= 0.0 && self.weight_decay * self.learning_rate < 1.0) {
+            return Err(wrong(
+                "train.weight_decay",
+                self.weight_decay,
+                "at least 0 and below 1 / `train.learning_rate`",
+            ));
         }
         match (0.0..=1.0).contains(&self.final_rate) {
             true => Ok(()),

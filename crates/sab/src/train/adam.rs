@@ -4,6 +4,7 @@
 //! means and the step are one pass, and the means are plain vectors that a checkpoint can hold.
 
 use crate::error::{LabError, Result};
+use crate::experiment::TrainSettings;
 use crate::models::{Model, Parameter};
 use burn::module::{ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor};
@@ -27,9 +28,18 @@ pub struct Rates {
     pub beta2: f64,
     /// Added to the root of the mean square.
     pub epsilon: f64,
+    /// How strongly every parameter decays, in units of the learning rate; 0 is plain Adam.
+    pub weight_decay: f64,
 }
 
-/// Adam (Kingma and Ba), as PyTorch computes it.
+impl From<&TrainSettings> for Rates {
+    fn from(settings: &TrainSettings) -> Self {
+        let TrainSettings { beta1, beta2, epsilon, weight_decay, .. } = *settings;
+        Self { beta1, beta2, epsilon, weight_decay }
+    }
+}
+
+/// Adam (Kingma and Ba), with weight decay AdamW (Loshchilov and Hutter), as PyTorch computes them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adam {
     rates: Rates,
@@ -108,7 +118,7 @@ impl Adam {
     /// below [`LARGEST_NORM`].
     pub fn step(&mut self, model: Model, gradients: &GradientSet, learning_rate: f64, scale: f64) -> Result<Model> {
         self.steps += 1;
-        let Rates { beta1, beta2, epsilon } = self.rates;
+        let Rates { beta1, beta2, epsilon, weight_decay } = self.rates;
         let correction = |beta: f64| 1.0 - beta.powi(self.steps.min(i32::MAX as u64) as i32);
         let rule = Rule {
             beta1: beta1 as f32,
@@ -117,6 +127,7 @@ impl Adam {
             rate: (learning_rate / correction(beta1)) as f32,
             root_correction: (1.0 / correction(beta2).sqrt()) as f32,
             scale: scale as f32,
+            keep: (1.0 - learning_rate * weight_decay) as f32,
         };
         let mut apply = Apply { rule, adam: self, gradients, place: 0, wrong: None };
         let model = model.map(&mut apply);
@@ -174,6 +185,7 @@ struct Rule {
     rate: f32,
     root_correction: f32,
     scale: f32,
+    keep: f32,
 }
 
 impl Rule {
@@ -182,7 +194,8 @@ impl Rule {
             let gradient = gradient * self.scale;
             *first = self.beta1 * *first + (1.0 - self.beta1) * gradient;
             *second = self.beta2 * *second + (1.0 - self.beta2) * gradient * gradient;
-            *value -= self.rate * *first / (second.sqrt() * self.root_correction + self.epsilon);
+            let step = self.rate * *first / (second.sqrt() * self.root_correction + self.epsilon);
+            *value = *value * self.keep - step;
         }
     }
 }

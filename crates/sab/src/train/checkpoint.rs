@@ -2,6 +2,7 @@
 
 use super::adam::{Adam, FIRST, Rates, SECOND};
 use crate::error::{LabError, Result};
+use crate::experiment::Experiment;
 use crate::models::{Model, Snapshot, file};
 use crate::run_dir::{CHECKPOINTS, RunDir, atomic, save_model};
 use serde::{Deserialize, Serialize};
@@ -102,9 +103,11 @@ pub fn latest(run: &RunDir, experiment: &str, rates: Rates, model: Model) -> Res
     Ok(Some((facts.standing, model, adam)))
 }
 
-/// An experiment without the path of its file: what is in the file is checked, where it lies does not matter.
+/// An experiment without the path of its file: what is in the file is checked, where it lies does not matter. Keys that the
+/// program has learned since have their defaults.
 fn without_file(experiment: &str) -> Option<toml::Table> {
-    let mut table: toml::Table = experiment.parse().ok()?;
+    let experiment = Experiment::of_text(experiment, "the checkpoint", &[]).ok()?;
+    let mut table = toml::Table::try_from(&experiment).ok()?;
     table.get_mut("task")?.as_table_mut()?.remove("file");
     Some(table)
 }
@@ -194,4 +197,20 @@ fn write(run: &RunDir, experiment: &str, checkpoint: Checkpoint, keep: usize) ->
         std::fs::remove_file(old).map_err(|why| LabError::file("remove", old, &why))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_from_before_a_key_was_known_belongs_to_the_same_experiment() {
+        let now = Experiment::of_task("cifar10", &[]).unwrap().to_toml().unwrap();
+        let older: String =
+            now.lines().filter(|line| !line.contains("weight_decay")).map(|line| format!("{line}\n")).collect();
+        assert!(older.len() < now.len());
+        assert_eq!(without_file(&older), without_file(&now));
+        assert!(without_file(&now).is_some());
+        assert_ne!(without_file(&older.replace("hidden = 128", "hidden = 127")), without_file(&now));
+    }
 }

@@ -102,7 +102,7 @@ impl<'a> Trainer<'a> {
         let name = session.device.unwrap_or(last_device.device);
         let device = name.open()?.autodiff();
         let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
-        let rates = Rates { beta1: settings.beta1, beta2: settings.beta2, epsilon: settings.epsilon };
+        let rates = Rates::from(&settings);
         let identity = identity(&experiment)?;
         let found = checkpoint::latest(run, &identity, rates, model.clone())?;
         let last_checkpoint = found.as_ref().map(|(standing, ..)| standing.update);
