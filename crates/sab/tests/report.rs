@@ -191,6 +191,14 @@ fn a_table_can_be_reported_from_its_records() {
 }
 
 #[test]
+fn a_run_of_reproduce_is_called_by_its_experiment() {
+    let place = Place::new();
+    let name = |folder: &str| RunView::of_run(&a_run(&place, folder, 1)).expect("readable").name;
+    assert_eq!(name("runs/copy/100-sab/seed12"), "100-sab seed 12");
+    assert_eq!(name("runs/copy/seedling"), "seedling");
+}
+
+#[test]
 fn a_run_that_was_trained_here_can_be_reported() {
     let place = Place::new();
     place.ok(&tiny_copy("run", "80", &[]));
@@ -268,12 +276,13 @@ fn a_browser_draws_many_runs_with_groups_and_strange_names() {
     };
     let table = Rendered {
         title: "A table".into(),
-        about: "Of nothing.".into(),
+        about: "Of `nothing`.".into(),
         sections: vec![section],
         ..Rendered::default()
     };
     let Some(told) = selftest(&page("Many", Some(&table), &views).expect("a page")) else { return };
     assert!(told.starts_with("ok charts=5 paths=273 ") && told.contains(" cells=3129 "), "{told}");
+    assert!(told.contains(" code=1"), "what stands in backticks is set as code: {told}");
 }
 
 #[test]

@@ -41,8 +41,15 @@ fn as_json(experiment: &Experiment) -> Result<Value> {
     serde_json::to_value(experiment).map_err(|why| LabError::Run(format!("cannot show a configuration: {why}")))
 }
 
-/// The folder's name, also of `.` and of a path with a slash at its end.
+/// The folder's name, also of `.` and of a path with a slash at its end. `seedN`, the folder of a run of `sab reproduce`, says
+/// nothing without the experiment's around it.
 fn name_of(path: &Path) -> String {
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    absolute.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let own = name(&absolute).unwrap_or_else(|| path.display().to_string());
+    let seed = own.strip_prefix("seed").filter(|seed| seed.parse::<u64>().is_ok());
+    match seed.zip(absolute.parent().and_then(name)) {
+        Some((seed, experiment)) => format!("{experiment} seed {seed}"),
+        None => own,
+    }
 }

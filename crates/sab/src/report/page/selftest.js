@@ -104,6 +104,7 @@ function selftest({ runs, curves, attention }) {
     if (curves.charts.length) tryCurves();
     if (attention) tryAttention();
     if (runs.length) trySettings();
+    found.code = document.querySelectorAll(".about code").length;
     expect(broken.length === 0, broken.join("; "));
     told.textContent = `ok ${Object.entries(found).map(([name, value]) => `${name}=${value}`).join(" ")}`;
   } catch (why) {

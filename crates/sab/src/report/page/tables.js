@@ -7,7 +7,7 @@ function showTable(section, table) {
   if (!table) return;
   section.hidden = false;
   section.append(make("h2", {}, table.title));
-  if (table.about) section.append(make("p", { class: "about" }, table.about));
+  if (table.about) section.append(make("p", { class: "about" }, ...withCode(table.about)));
   for (const { heading, columns, rows } of table.sections) {
     if (heading) section.append(make("h3", {}, heading));
     // A column is set as numbers if all that is in it begins like one.

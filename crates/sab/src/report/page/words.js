@@ -23,6 +23,11 @@ function shape(tag, attributes = {}, ...children) {
   return filledIn(document.createElementNS(SVG, tag), attributes, children);
 }
 
+/** A text whose `words` in backticks are code. */
+function withCode(text) {
+  return text.split("`").map((part, at) => (at % 2 === 1 ? make("code", {}, part) : part));
+}
+
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 const isFraction = (name) => name.includes("accuracy");
 const NONE = "–";
