@@ -190,6 +190,18 @@ fn a_table_that_chooses_settings_shows_validation() {
 }
 
 #[test]
+fn a_group_of_which_the_paper_says_nothing_has_no_column_for_it() {
+    let place = small();
+    place.write(
+        "mine/small/table.toml",
+        TABLE.replace("paper = [\"99.5\", \"0.01\"]", "").replace("paper = [\"12.5\"]", ""),
+    );
+    let shown = place.ok(&reproduce(&["--table-only"]));
+    assert!(shown.contains("| model | accuracy, % | CE_10 | seeds | updates | time |\n"), "{shown}");
+    assert!(shown.contains("| LSTM | not run | not run | – | – | – |\n"), "{shown}");
+}
+
+#[test]
 fn an_interrupted_run_goes_on_as_if_nothing_had_happened() {
     let place = small();
     place.write("mine/small/sab.toml", experiment("k_top = 2", "updates = 6000"));

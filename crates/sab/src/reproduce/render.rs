@@ -57,19 +57,21 @@ pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Recor
     let mut sections = Vec::new();
     for group in &table.groups {
         let columns = table.columns(group);
+        // Where the paper has nothing to say of a whole group, a column of dashes says less than none.
+        let compared = group.rows.iter().any(|row| row.paper.iter().any(|figure| !figure.is_empty()));
         let (mut rows, mut by_model) = (Vec::new(), Vec::new());
         for row in &group.rows {
             let (experiment, found) = records(row);
             let measured: Vec<Measured> = (columns.iter().enumerate())
                 .map(|(place, column)| measure(&group.heading, row, &experiment, place, column, &found))
                 .collect();
-            rows.push(cells(row, &columns, &measured, &found));
+            rows.push(cells(row, &columns, &measured, &found, compared));
             figures.extend(measured.iter().cloned());
             by_model.push((row, measured));
         }
         let heading = group.heading.clone();
         sections.push(match table.lengths.is_empty() {
-            true => Section { heading, columns: headings(&columns), rows },
+            true => Section { heading, columns: headings(&columns, compared), rows },
             false => by_length(heading, &columns, &by_model),
         });
     }
@@ -134,13 +136,16 @@ impl Measured {
     }
 }
 
-fn headings(columns: &[Column]) -> Vec<String> {
-    let of_column = |column: &Column| [format!("{}: paper", column.heading()), "ours".to_string()];
+fn headings(columns: &[Column], compared: bool) -> Vec<String> {
+    let of_column = |column: &Column| match compared {
+        true => vec![format!("{}: paper", column.heading()), "ours".to_string()],
+        false => vec![column.heading()],
+    };
     let rest = ["seeds", "updates", "time"].map(String::from);
     std::iter::once("model".to_string()).chain(columns.iter().flat_map(of_column)).chain(rest).collect()
 }
 
-fn cells(row: &Row, columns: &[Column], measured: &[Measured], records: &[Record]) -> Vec<String> {
+fn cells(row: &Row, columns: &[Column], measured: &[Measured], records: &[Record], compared: bool) -> Vec<String> {
     let (updates, seconds) = measured.first().map_or((None, None), |first| (first.updates, first.seconds));
     let threads: Vec<u64> = records.iter().filter_map(|record| record.summary.as_ref()?["threads"].as_u64()).collect();
     let same = threads.windows(2).all(|pair| pair[0] == pair[1]);
@@ -153,7 +158,8 @@ fn cells(row: &Row, columns: &[Column], measured: &[Measured], records: &[Record
         updates.map_or_else(dash, |updates| format!("{updates:.0}")),
         seconds.map_or_else(dash, |seconds| format!("{}{threads}", duration(seconds))),
     ];
-    let figures = columns.iter().zip(measured).flat_map(|(column, measured)| of_figure(column, measured));
+    let pairs = columns.iter().zip(measured).map(|(column, measured)| of_figure(column, measured));
+    let figures = pairs.flat_map(|pair| pair.into_iter().skip(usize::from(!compared)));
     std::iter::once(row.label.clone()).chain(figures).chain(rest).collect()
 }
 
