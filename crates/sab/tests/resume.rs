@@ -51,7 +51,8 @@ fn latest_checkpoint(run: &Path) -> u64 {
     if run.join("checkpoints").exists() { checkpoints(run).last().map_or(0, of_name) } else { 0 }
 }
 
-/// Kills a run at random moments, `kills` times, resumes it each time, lets it end, and compares it with `whole`.
+/// Kills a run at random moments, `kills` times, resumes it each time, lets it end, and compares it with `whole`. Where the run
+/// is done before the last kill it is compared and begun again: how many kills a run meets is the machine's affair.
 fn survives_kills(
     place: &Place, begin: &[&str], run: &str, whole: &str, kills: usize, most_lost: u64, pause: (u64, u64),
 ) {
@@ -63,7 +64,10 @@ fn survives_kills(
         std::thread::sleep(chance.milliseconds(pause.0, pause.1));
         if let Some(status) = child.try_wait().expect("it can be asked") {
             assert!(status.success(), "{run} ended with {status} after {done} kills");
-            break;
+            same_run(place, run, whole, done);
+            std::fs::remove_dir_all(&path).expect("removed");
+            child = place.start(begin);
+            continue;
         }
         signal(&child, "KILL");
         child.wait().expect("it is gone");
@@ -75,15 +79,17 @@ fn survives_kills(
             if path.exists() { vec!["train", "--resume", run, "--quiet", "--threads", "1"] } else { begin.to_vec() };
         child = place.start(&next);
     }
-    // A fast machine may be done before the last of a few kills, but not before most of many.
-    assert!(done >= (kills - 4).max(1), "{run} was killed {done} times only");
     let status = child.wait().expect("it ends");
     assert!(status.success(), "{run} ended with {status} after {done} kills");
-    let whole = place.path(whole);
-    assert!(weights(&path) == weights(&whole), "{run}: other weights after {done} kills");
-    assert_eq!(metrics(&path), metrics(&whole), "{run}: other metrics after {done} kills");
+    same_run(place, run, whole, done);
+}
+
+fn same_run(place: &Place, run: &str, whole: &str, kills: usize) {
+    let (path, whole) = (place.path(run), place.path(whole));
+    assert!(weights(&path) == weights(&whole), "{run}: other weights after {kills} kills");
+    assert_eq!(metrics(&path), metrics(&whole), "{run}: other metrics after {kills} kills");
     let attention = |run: &Path| std::fs::read_to_string(run.join("attention.jsonl")).expect("it is there");
-    assert!(attention(&path) == attention(&whole), "{run}: other attention after {done} kills");
+    assert!(attention(&path) == attention(&whole), "{run}: other attention after {kills} kills");
     let figures = |run: &Path| place.json(&run.join("summary.json").to_string_lossy())["test"].clone();
     assert_eq!(figures(&path), figures(&whole));
 }
