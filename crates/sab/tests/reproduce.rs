@@ -332,6 +332,10 @@ fn wrong_names_are_explained() {
     place.write("mine/small/table.toml", TABLE.replace("paper = [\"12.5\"]", "paper = [\"1\", \"2\", \"3\"]"));
     let message = place.fails(2, &reproduce(&[]));
     assert!(message.contains("3 figures of the paper for 2 columns"), "{message}");
+    place.write("mine/small/table.toml", TABLE.replace("label = \"LSTM\"", "label = \"SAB | 2\""));
+    let message = place.fails(2, &reproduce(&[]));
+    assert!(message.contains("two rows of a group have the label \"SAB | 2\""), "{message}");
+    assert!(!place.path("out").exists(), "nothing is trained for a table that is refused");
     place.write("empty/readme.txt", "");
     let message = place.fails(2, &["reproduce", "small", "--experiments", "empty"]);
     assert!(message.contains("empty has no tables"), "{message}");

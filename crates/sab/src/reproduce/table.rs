@@ -136,8 +136,12 @@ impl Table {
                 return Err(wrong(format!("a group has the figure `{name}`, which is not among `figures`")));
             }
             let columns = table.columns(group).len();
-            for row in &group.rows {
+            for (place, row) in group.rows.iter().enumerate() {
                 let (label, given) = (&row.label, row.paper.len());
+                // Lines of a chart are told apart by their rows' labels: said now, not after hours of training.
+                if group.rows[..place].iter().any(|before| before.label == *label) {
+                    return Err(wrong(format!("two rows of a group have the label \"{label}\": give each its own")));
+                }
                 if given > columns {
                     return Err(wrong(format!(
                         "the row \"{label}\" has {given} figures of the paper for {columns} columns"
