@@ -57,7 +57,7 @@ fn hint(why: &str) -> &'static str {
     if says("no space") || says("quota") || says("too large") {
         "; make room and resume the run"
     } else if says("permission") || says("read-only") {
-        "; choose a place you can write to (--run DIR, --out)"
+        "; choose a place you can write to (--run, --results or --out)"
     } else {
         ""
     }

@@ -188,6 +188,36 @@ fn a_table_can_be_reported_from_its_records() {
     assert_eq!(data["runs"].as_array().map(Vec::len), Some(2), "two rows share a run");
     assert_eq!((&data["runs"][0]["name"], &data["runs"][0]["group"]), (&json!("small/sab seed 1"), &json!("the row")));
     assert!(data["runs"][0]["attention"].as_array().is_some_and(|lines| !lines.is_empty()), "the run is still there");
+    assert!(data["runs"][0]["summary"]["test"].is_object() && data["runs"][0]["failure"].is_null());
+
+    // A folder that happens to be called like the table is not in its way.
+    std::fs::create_dir(place.path("small")).expect("a folder");
+    place.ok(&[&["report"][..], &kept].concat());
+    // A table that chooses settings shows nothing of the test set, and a training that failed has failed.
+    let table = std::fs::read_to_string(place.path("mine/small/table.toml")).expect("it is there");
+    let table = table.replacen("[[groups]]\n", "[[groups]]\nheading = \"T = 3\"\n", 1);
+    place.write("mine/small/table.toml", format!("validation = true\n{table}"));
+    let mut record = place.json("out/records/small/sab2/seed1.json");
+    record["summary"] = Value::Null;
+    record["failure"] = "10 gradients are not numbers".into();
+    place.write("out/records/small/sab2/seed1.json", record.to_string());
+    place.ok(&[&["report"][..], &kept].concat());
+    let page = std::fs::read_to_string(place.path("out/small.html")).expect("written");
+    let runs = &data_of(&page)["runs"];
+    assert!(runs[0]["summary"]["test"].is_null() && runs[0]["summary"]["validation"].is_object());
+    assert_eq!(
+        (&runs[0]["group"], &runs[1]["failure"]),
+        (&json!("T = 3: the row"), &json!("10 gradients are not numbers"))
+    );
+    if let Some(told) = selftest(&page) {
+        assert!(told.starts_with("ok "), "{told}");
+    }
+    let message = place.fails(4, &["report", "small", "--experiments", "mine", "--results", "nowhere"]);
+    assert!(
+        message.contains("nothing of the table small is in nowhere: run it with `sab reproduce small`"),
+        "{message}"
+    );
+    assert!(!place.path("nowhere").exists());
 }
 
 #[test]

@@ -109,9 +109,15 @@ fn the_list_of_experiments_and_the_tables_are_those_of_the_records() {
     let results = Results { catalogue, budget: Budget::Cpu, runs: results.join("runs"), folder: results.clone() };
     for name in results.catalogue.names() {
         let table = results.catalogue.table(name).expect(name);
-        let markdown = results.render(&table).expect(name).to_markdown();
-        let committed = std::fs::read_to_string(results.folder.join(format!("{name}.md"))).expect(name);
-        assert!(committed == markdown, "results/{name}.md is not what its records say");
+        let rendered = results.render(&table).expect(name);
+        let mut json = serde_json::to_string_pretty(&rendered).expect(name);
+        json.push('\n');
+        let kinds =
+            [("md", rendered.to_markdown()), ("csv", rendered.to_csv()), ("tex", rendered.to_latex()), ("json", json)];
+        for (kind, text) in kinds {
+            let committed = std::fs::read_to_string(results.folder.join(format!("{name}.{kind}"))).expect(name);
+            assert!(committed == text, "results/{name}.{kind} is not what its records say");
+        }
     }
 }
 
@@ -172,7 +178,10 @@ fn the_table_shows_mean_and_spread_of_what_the_runs_reached() {
     assert_eq!(figures[0]["seeds"], 3);
     assert!(figures[2]["mean"].is_null(), "the LSTM was not run");
     let csv = std::fs::read_to_string(place.path("out/small.csv")).expect("it is there");
-    assert!(csv.starts_with("group,row,experiment,figure,paper,mean,spread,seeds,updates,seconds,failure\n"), "{csv}");
+    assert!(
+        csv.starts_with("group,row,experiment,figure,paper,mean,spread,seeds,updates,seconds,threads,failure\n"),
+        "{csv}"
+    );
     assert_eq!(csv.lines().count(), 5);
     let tex = std::fs::read_to_string(place.path("out/small.tex")).expect("it is there");
     assert!(tex.contains("accuracy, \\%: paper") && tex.contains("CE\\_10") && tex.contains("$\\pm$"), "{tex}");
@@ -220,7 +229,8 @@ fn an_interrupted_run_goes_on_as_if_nothing_had_happened() {
     assert_eq!(out.status.code(), Some(130), "{}", stderr(&out));
     assert!(stderr(&out).contains("the same `sab reproduce` goes on from update"), "{}", stderr(&out));
     assert!(!place.path("out/records").exists(), "a run that has not ended has no record");
-    assert!(place.ok(&reproduce(&["--only", "sab", "--dry-run"])).contains("interrupted"));
+    let plan = place.ok(&reproduce(&["--only", "sab", "--dry-run"]));
+    assert!(plan.contains("interrupted after ") && plan.ends_with("0 of 1 runs done\n"), "{plan}");
     place.ok(&reproduce(&["--only", "sab"]));
     let of = |folder: &str| weights(&place.path(folder).join("small/sab/seed1"));
     assert!(of("out/runs") == of("whole"), "other weights");
@@ -340,4 +350,156 @@ fn wrong_names_are_explained() {
     let message = place.fails(2, &["reproduce", "small", "--experiments", "empty"]);
     assert!(message.contains("empty has no tables"), "{message}");
     assert!(place.ok(&["reproduce"]).contains("copy"), "the tables are listed");
+}
+
+#[test]
+fn rows_that_are_done_need_neither_data_nor_the_run() {
+    let place = small();
+    let first = place.ok(&reproduce(&[]));
+    // A plan writes nothing, also where a run has ended without a record.
+    std::fs::remove_dir_all(place.path("out/records")).expect("removed");
+    let plan = place.ok(&reproduce(&["--dry-run"]));
+    assert!(plan.contains("2 of 2 runs done") && !place.path("out/records").exists(), "{plan}");
+    place.ok(&reproduce(&["--table-only"]));
+    // A record of a task whose data is gone.
+    let path = place.path("out/records/small/lstm/seed1.json");
+    let mut record = place.json("out/records/small/lstm/seed1.json");
+    let of_images = experiment("k_top = 0", "updates = 40")
+        .replace("name = \"copy\"\nlength = 3\nvalidation = 8\ntest = 40", "name = \"cifar10\"");
+    place.write("mine/small/lstm.toml", of_images);
+    let catalogue = Catalogue::of_folder(&place.path("mine")).expect("tables");
+    let config = catalogue.experiment("small/lstm", 1).expect("an experiment");
+    record["config"] = serde_json::to_value(config).expect("JSON");
+    std::fs::write(&path, record.to_string()).expect("written");
+    assert_eq!(place.ok(&reproduce(&["--data-dir", "nowhere"])), first);
+    // What is missing is another matter: then the data is looked for first.
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::remove_dir_all(place.path("out/runs/small/lstm")).expect("removed");
+    place.fails(3, &reproduce(&["--data-dir", "nowhere"]));
+    let plan = place.ok(&reproduce(&["--data-dir", "nowhere", "--dry-run"]));
+    assert!(plan.contains("missing") && plan.ends_with("1 of 2 runs done\n"), "{plan}");
+}
+
+#[test]
+fn what_is_left_is_estimated_from_what_is_done() {
+    let place = small();
+    place.ok(&reproduce(&["--only", "sab"]));
+    let plan = place.ok(&reproduce(&["--dry-run"]));
+    assert!(plan.contains("1 of 2 runs done, about 0:0"), "{plan}");
+}
+
+#[test]
+fn damaged_records_are_named_with_what_to_do() {
+    let place = small();
+    place.ok(&reproduce(&[]));
+    for text in ["[1]", "3", "{}", "{\"config\": 1}"] {
+        std::fs::write(place.path("out/records/small/sab/seed1.json"), text).expect("written");
+        for command in [reproduce(&["--table-only"]), reproduce(&["--dry-run"])] {
+            let message = place.fails(4, &command);
+            assert!(message.contains("small/sab/seed1.json is not a record of a run"), "{message}");
+            assert!(message.contains("remove it"), "{message}");
+        }
+    }
+    std::fs::remove_file(place.path("out/records/small/sab/seed1.json")).expect("removed");
+    place.ok(&reproduce(&[]));
+    assert!(place.path("out/records/small/sab/seed1.json").exists(), "made anew from its run directory");
+}
+
+#[test]
+fn every_seed_that_was_run_counts() {
+    let place = small();
+    place.ok(&reproduce(&["--seeds", "3", "--only", "sab"]));
+    std::fs::remove_file(place.path("out/records/small/sab/seed1.json")).expect("removed");
+    std::fs::remove_dir_all(place.path("out/runs/small/sab/seed1")).expect("removed");
+    let results = Results {
+        catalogue: Catalogue::of_folder(&place.path("mine")).expect("tables"),
+        budget: Budget::Cpu,
+        folder: place.path("out"),
+        runs: place.path("out/runs"),
+    };
+    let table = results.catalogue.table("small").expect("a table");
+    let (_, records) = results.of_row(table.rows().next().expect("a row")).expect("records");
+    assert_eq!(records.iter().map(|record| record.config.train.seed).collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
+fn what_cannot_work_is_said_before_anything_is_trained() {
+    let place = small();
+    let refused = |code: i32, arguments: &[&str], words: &str| {
+        let message = place.fails(code, &reproduce(arguments));
+        assert!(message.contains(words), "{message}");
+        assert!(!place.path("runs").exists() && !place.path("out/runs").exists(), "something was trained");
+    };
+    // A figure that the task does not have.
+    place.write("mine/small/table.toml", TABLE.replace("name = \"accuracy\"", "name = \"acuracy\""));
+    refused(2, &[], "reports `acuracy`, but its task has ce_last10, accuracy, ce");
+    // A picture of a row that is not there, and of an update that is not recorded.
+    let attention = |experiment: &str| {
+        let lines =
+            format!("[attention]\nexperiment = \"small/{experiment}\"\nupdates = [0, 7]\nlast = 10\n\n[[groups]]");
+        place.write("mine/small/table.toml", TABLE.replacen("[[groups]]", &lines, 1));
+    };
+    attention("sap");
+    refused(2, &[], "the picture of attention is of `small/sap`, which is no row");
+    attention("sab");
+    refused(2, &[], "the attention of update 7, but small/sab records it every 500 updates");
+    // A value that does not fit is named with its file.
+    place.write("mine/small/table.toml", TABLE);
+    place.write("mine/small/lstm.toml", experiment("k_top = 0", "updates = \"many\""));
+    refused(2, &[], "mine/small/lstm.toml: `train.updates` is \"many\"");
+    place.write("mine/small/lstm.toml", experiment("k_top = 0", "updates = 40"));
+    // A place for results that cannot be one.
+    let elsewhere =
+        ["reproduce", "small", "--experiments", "mine", "--results", "/proc/none", "--runs", "runs", "--quiet"];
+    let message = place.fails(4, &elsewhere);
+    assert!(message.contains("cannot create /proc/none"), "{message}");
+    assert!(!place.path("runs").exists(), "something was trained");
+}
+
+#[test]
+fn a_record_without_the_figure_of_the_table_is_not_called_not_run() {
+    let place = small();
+    place.ok(&reproduce(&["--only", "sab"]));
+    place.write("mine/small/table.toml", TABLE.replace("name = \"accuracy\"", "name = \"acuracy\""));
+    let message = place.fails(4, &reproduce(&["--table-only"]));
+    assert!(message.contains("the table reports `acuracy`") && message.contains("\"accuracy\""), "{message}");
+}
+
+#[test]
+fn the_attention_of_a_picture_is_kept_with_the_record() {
+    let place = small();
+    let attention = "[attention]\nexperiment = \"small/sab\"\nupdates = [0, 60]\nlast = 10\n\n[[groups]]";
+    place.write("mine/small/table.toml", TABLE.replacen("[[groups]]", attention, 1));
+    place.write("mine/small/sab.toml", experiment("k_top = 2", "updates = 60\nattention_every = 30"));
+    let nothing = place.sab(&reproduce(&["--table-only"]));
+    assert!(nothing.status.success());
+    assert!(stderr(&nothing).contains("out/small-focus.png is not drawn"), "{}", stderr(&nothing));
+    place.ok(&reproduce(&[]));
+    let drawn = std::fs::read(place.path("out/small-focus.svg")).expect("a picture");
+    std::fs::remove_dir_all(place.path("out/runs")).expect("removed");
+    std::fs::remove_file(place.path("out/small-focus.svg")).expect("removed");
+    place.ok(&reproduce(&[]));
+    assert!(std::fs::read(place.path("out/small-focus.svg")).expect("a picture") == drawn, "another picture");
+    let kept = std::fs::read_to_string(place.path("out/records/small/sab/seed1.attention.jsonl")).expect("kept");
+    assert_eq!(kept.lines().count(), 2);
+}
+
+#[test]
+fn options_that_need_a_table_ask_for_one() {
+    let place = Place::new();
+    for option in [&["--seeds", "3"][..], &["--dry-run"], &["--table-only"], &["--only", "sab"]] {
+        let message = place.fails(2, &[&["reproduce"], option].concat());
+        assert!(message.contains("<TABLE>") || message.contains("TABLE"), "{message}");
+    }
+}
+
+#[test]
+fn the_table_says_what_its_data_is() {
+    let place = small();
+    place.ok(&reproduce(&["--only", "sab"]));
+    let mut record = place.json("out/records/small/sab/seed1.json");
+    record["summary"]["note"] = "a part of the whole".into();
+    std::fs::write(place.path("out/records/small/sab/seed1.json"), record.to_string()).expect("written");
+    let shown = place.ok(&reproduce(&["--table-only"]));
+    assert!(shown.contains("For a test.\n\nData: a part of the whole.\n"), "{shown}");
 }

@@ -6,7 +6,7 @@ use crate::error::{LabError, Result};
 use crate::experiment::nearest;
 use crate::report::{self, RunView};
 use crate::reproduce::{Results, Table};
-use crate::run_dir::atomic;
+use crate::run_dir::{CONFIG, atomic};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -38,17 +38,13 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<()> {
     let (page, usual_place) = match table_of(arguments)? {
         Some((results, table)) => {
             let rendered = results.render(&table)?;
-            let mut views = Vec::new();
-            for row in table.rows() {
-                let (name, records) = results.of_row(row)?;
-                for record in records {
-                    let run = results.run(&name, record.config.train.seed);
-                    let view = RunView::of_record(&record, &row.label, &run)?;
-                    // Rows of a table may share an experiment.
-                    if views.iter().all(|known: &RunView| known.name != view.name) {
-                        views.push(view);
-                    }
-                }
+            let views = views_of(&table, &results)?;
+            if views.is_empty() {
+                return Err(LabError::Run(format!(
+                    "nothing of the table {0} is in {1}: run it with `sab reproduce {0}`, or say with --results where it is",
+                    table.name,
+                    results.folder.display()
+                )));
             }
             let page = report::page(&rendered.title, Some(&rendered), &views)?;
             (page, results.folder.join(format!("{}.html", table.name)))
@@ -70,10 +66,37 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<()> {
     print(&format!("{}\n", out.display()))
 }
 
-/// The table that is asked for, if it is one: a name that is no path.
+/// The runs of a table, each once: rows may share an experiment.
+fn views_of(table: &Table, results: &Results) -> Result<Vec<RunView>> {
+    let mut views: Vec<RunView> = Vec::new();
+    for group in &table.groups {
+        for row in &group.rows {
+            let (name, records) = results.of_row(row)?;
+            // Rows of several groups may have the same label.
+            let parts = [group.heading.as_str(), &row.label];
+            let label = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+            for mut record in records {
+                if table.validation
+                    && let Some(summary) = record.summary.as_mut().and_then(|summary| summary.as_object_mut())
+                {
+                    summary.remove("test");
+                }
+                let attention = results.attention(&name, record.config.train.seed)?;
+                let view = RunView::of_record(&record, &label, attention)?;
+                if views.iter().all(|known| known.name != view.name) {
+                    views.push(view);
+                }
+            }
+        }
+    }
+    Ok(views)
+}
+
+/// The table that is asked for, if it is one: a name that is no run directory.
 fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
     let [one] = &arguments.what[..] else { return Ok(None) };
-    if one.exists() {
+    // A folder may have the name of a table.
+    if one.join(CONFIG).exists() {
         return Ok(None);
     }
     let results = arguments.kept.open()?;
@@ -83,6 +106,7 @@ fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
             let table = results.catalogue.table(&name)?;
             Ok(Some((results, table)))
         }
+        false if one.exists() => Ok(None),
         false => match nearest(&name, results.catalogue.names()) {
             Some(near) => {
                 Err(LabError::Run(format!("`{name}` is neither a run directory nor a table; did you mean `{near}`?")))

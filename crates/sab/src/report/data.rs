@@ -29,6 +29,7 @@ fn of_table(table: &Rendered) -> Value {
     json!({
         "title": table.title,
         "about": table.about,
+        "notes": table.notes,
         "sections": table.sections.iter().map(of_section).collect::<Vec<_>>(),
     })
 }
@@ -40,6 +41,7 @@ fn of_run(run: &RunView) -> Value {
         "config": run.config,
         "environment": run.environment,
         "summary": run.summary,
+        "failure": run.failure,
         "train": columns(&run.curve, "train"),
         "validation": columns(&run.curve, "validation"),
         "attention": run.attention.iter().map(shortened).collect::<Vec<_>>(),

@@ -27,6 +27,8 @@ pub struct RunView {
     pub environment: Value,
     /// `summary.json`, or null while the run goes on.
     pub summary: Value,
+    /// Why training failed, if it did and that is known.
+    pub failure: Option<String>,
     /// The lines of `metrics.jsonl`.
     pub curve: Vec<Value>,
     /// The lines of `attention.jsonl`.

@@ -18,21 +18,23 @@ impl RunView {
             config: as_json(&run.experiment()?)?,
             environment: files::read_json(&run.file(ENVIRONMENT))?.unwrap_or_default(),
             summary: files::read_json(&run.file(SUMMARY))?.unwrap_or_default(),
+            failure: None,
             curve: files::read_lines(&run.file(metrics::FILE))?,
             attention: files::read_lines(&run.file(attention_trace::FILE))?,
         })
     }
 
-    /// A record, with the attention of its run directory if that is there.
-    pub fn of_record(record: &Record, group: &str, run: &Path) -> Result<Self> {
+    /// A record, with the lines of its run's attention if they are there.
+    pub fn of_record(record: &Record, group: &str, attention: Vec<Value>) -> Result<Self> {
         Ok(Self {
             name: format!("{} seed {}", record.experiment, record.config.train.seed),
             group: group.to_string(),
             config: as_json(&record.config)?,
             environment: record.environment.clone(),
             summary: record.summary.clone().unwrap_or_default(),
+            failure: record.failure.clone(),
             curve: record.curve.clone(),
-            attention: files::read_lines(&run.join(attention_trace::FILE))?,
+            attention,
         })
     }
 }

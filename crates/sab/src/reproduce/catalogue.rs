@@ -60,12 +60,17 @@ impl Catalogue {
         Table::of_text(name, text, &format!("{}/{name}/{TABLE_FILE}", self.origin))
     }
 
-    /// The name of the file of a row within a budget: where an experiment has a variant for a CPU it ends in `.cpu`.
+    /// The name of the file of a row within a budget.
     pub fn variant(&self, row: &Row, budget: Budget) -> String {
-        let cpu = format!("{}.cpu", row.experiment);
+        self.variant_of(&row.experiment, budget)
+    }
+
+    /// The name of the file of an experiment within a budget: where it has a variant for a CPU that one ends in `.cpu`.
+    pub fn variant_of(&self, experiment: &str, budget: Budget) -> String {
+        let cpu = format!("{experiment}.cpu");
         match budget == Budget::Cpu && self.files.contains_key(&format!("{cpu}.toml")) {
             true => cpu,
-            false => row.experiment.clone(),
+            false => experiment.to_string(),
         }
     }
 
@@ -78,7 +83,11 @@ impl Catalogue {
             return Err(LabError::Config(format!("there is no experiment {origin}{hint}")));
         };
         let seed = i64::try_from(seed).unwrap_or(i64::MAX);
-        Experiment::of_text(text, &origin, &[("train.seed".into(), Value::Integer(seed))])
+        // A table has many files: what is wrong with a value says in which.
+        Experiment::of_text(text, &origin, &[("train.seed".into(), Value::Integer(seed))]).map_err(|why| match why {
+            LabError::Config(why) if !why.contains(&origin) => LabError::Config(format!("{origin}: {why}")),
+            why => why,
+        })
     }
 
     /// How the file of an experiment is named on a command line.

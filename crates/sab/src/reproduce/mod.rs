@@ -19,7 +19,7 @@ mod statistics;
 mod table;
 
 pub use catalogue::Catalogue;
-pub use pace::Pace;
+pub use pace::{OpenTasks, Pace};
 pub use record::Record;
 pub use render::{Rendered, Section};
 pub use results::{Results, same};

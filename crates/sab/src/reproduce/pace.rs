@@ -7,6 +7,21 @@ use crate::tasks::{Split, Task};
 use crate::train::budget;
 use std::collections::HashMap;
 
+/// Tasks that are open, so that the data of many rows is read once.
+#[derive(Default)]
+pub struct OpenTasks(HashMap<String, Box<dyn Task>>);
+
+impl OpenTasks {
+    /// The task of an experiment, its data read.
+    pub fn of(&mut self, experiment: &Experiment) -> Result<&dyn Task> {
+        let key = format!("{:?}", experiment.task);
+        if !self.0.contains_key(&key) {
+            self.0.insert(key.clone(), crate::tasks::open(&experiment.task, &experiment.data_dir)?);
+        }
+        Ok(&*self.0[&key])
+    }
+}
+
 /// How fast this machine is, from what it has done.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
@@ -15,14 +30,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// About how much there is to do, in multiplications.
-    pub fn work(experiment: &Experiment, tasks: &mut HashMap<String, Box<dyn Task>>) -> Result<f64> {
-        let key = format!("{:?}", experiment.task);
-        if !tasks.contains_key(&key) {
-            tasks.insert(key.clone(), crate::tasks::open(&experiment.task, &experiment.data_dir)?);
-        }
-        let Some(task) = tasks.get(&key) else { return Ok(0.0) };
-        let updates = budget(experiment, &**task)? as f64;
+    /// About how much there is to do after `made` updates, in multiplications.
+    pub fn work(experiment: &Experiment, task: &dyn Task, made: u64) -> Result<f64> {
+        let updates = budget(experiment, task)?.saturating_sub(made) as f64;
         let steps = task.longest(Split::Validation) as f64;
         Ok(updates * experiment.train.batch as f64 * experiment.model.work(steps))
     }

@@ -6,7 +6,7 @@ use crate::attention::Attention;
 use crate::error::{LabError, Result};
 use crate::heat_map::HeatMaps;
 use crate::line_chart::{Figure, LineChart, Scale, Series};
-use crate::run_dir::{SUMMARY, attention_trace, files};
+use crate::run_dir::SUMMARY;
 use serde_json::Value;
 use std::path::Path;
 
@@ -46,30 +46,37 @@ fn validations(record: &Record, figure: &str, factor: f64) -> Vec<(f64, f64)> {
     record.curve.iter().filter(|line| line["kind"] == "validation").filter_map(point).collect()
 }
 
-/// Attention at some points of training, one picture below the other. Nothing if the run has left no record of it, or none yet.
-pub fn attention(figure: &AttentionFigure, run: &Path) -> Result<Option<HeatMaps>> {
-    let lines = files::read_lines(&run.join(attention_trace::FILE))?;
+/// The lines of a run's attention that a picture shows. None if there is no record of it, or the run is under way.
+pub fn chosen(figure: &AttentionFigure, lines: &[Value], run: &Path) -> Result<Option<Vec<Value>>> {
     let latest = lines.iter().filter_map(|line| line["update"].as_u64()).max();
-    let under_way = latest < figure.updates.iter().copied().max() && !run.join(SUMMARY).exists();
+    let under_way = latest < figure.updates.iter().copied().max() && run.exists() && !run.join(SUMMARY).exists();
     if lines.is_empty() || under_way {
         return Ok(None);
     }
-    let mut maps = Vec::new();
-    for (place, update) in ('a'..).zip(&figure.updates) {
-        let Some(line) = lines.iter().find(|line| line["update"].as_u64() == Some(*update)) else {
+    let at = |update: &u64| {
+        lines.iter().find(|line| line["update"].as_u64() == Some(*update)).cloned().ok_or_else(|| {
             let known: Vec<String> =
                 lines.iter().filter_map(|line| Some(line["update"].as_u64()?.to_string())).collect();
-            return Err(LabError::Config(format!(
+            LabError::Config(format!(
                 "the attention of update {update} is asked for, but {} has it for {}",
-                run.display(),
+                figure.experiment,
                 known.join(", ")
-            )));
-        };
-        let attention: Attention = serde_json::from_value(line.clone())
-            .map_err(|why| LabError::Run(format!("{} has a damaged attention.jsonl: {why}", run.display())))?;
+            ))
+        })
+    };
+    figure.updates.iter().map(at).collect::<Result<_>>().map(Some)
+}
+
+/// Attention at some points of training, one picture below the other.
+pub fn attention(figure: &AttentionFigure, chosen: &[Value]) -> Result<HeatMaps> {
+    let mut maps = Vec::new();
+    for ((place, update), line) in ('a'..).zip(&figure.updates).zip(chosen) {
+        let attention: Attention = serde_json::from_value(line.clone()).map_err(|why| {
+            LabError::Run(format!("the attention of {} after {update} updates is damaged: {why}", figure.experiment))
+        })?;
         maps.push(attention.heat_map(format!("({place}) after {update} updates")).last_rows(figure.last.max(1)));
     }
-    Ok(Some(HeatMaps(maps)))
+    Ok(HeatMaps(maps))
 }
 
 #[cfg(test)]
@@ -80,12 +87,12 @@ mod tests {
     fn a_run_that_is_under_way_has_no_attention_figure_yet() {
         let run = std::env::temp_dir().join(format!("sab-attention-figure-{}", std::process::id()));
         std::fs::create_dir_all(&run).expect("a temporary folder");
-        std::fs::write(run.join(attention_trace::FILE), "{\"update\":0}\n{\"update\":500}\n").expect("a file");
+        let lines = [0, 500].map(|update| serde_json::json!({ "update": update }));
         let figure = AttentionFigure { experiment: "copy/200-sab-5-5".into(), updates: vec![1000], last: 10 };
-        assert!(attention(&figure, &run).expect("no mistake").is_none());
+        assert!(chosen(&figure, &lines, &run).expect("no mistake").is_none());
         // Once it has ended, an update that it does not have is a mistake.
         std::fs::write(run.join(SUMMARY), "{}").expect("a file");
-        let why = attention(&figure, &run).err().map(|why| why.to_string()).unwrap_or_default();
+        let why = chosen(&figure, &lines, &run).err().map(|why| why.to_string()).unwrap_or_default();
         assert!(why.contains("the attention of update 1000 is asked for"), "{why}");
         std::fs::remove_dir_all(&run).expect("a folder of the test's own");
     }

@@ -64,7 +64,12 @@ impl Record {
     /// The record in a file, if there is one.
     pub fn load(path: &Path) -> Result<Option<Self>> {
         let Some(mut value) = files::read_json(path)? else { return Ok(None) };
-        let wrong = |why: String| LabError::Run(format!("{} is not a record of a run: {why}", path.display()));
+        let wrong = |why: String| {
+            LabError::Run(format!("{} is not a record of a run: {why}; remove it, and it is made anew", path.display()))
+        };
+        if !value["config"].is_object() {
+            return Err(wrong("it has no settings".into()));
+        }
         // Keys that the program has learned since have their defaults.
         let config =
             serde_json::from_value::<toml::Table>(value["config"].take()).map_err(|why| wrong(why.to_string()))?;
@@ -96,6 +101,20 @@ impl Record {
             false => self.figures_at(column.length)?,
         };
         Some(figures.get(&column.figure.name)?.as_f64()? * column.figure.factor)
+    }
+
+    /// That a run which has ended well has the figure of a column. Lengths may be judged later.
+    pub(super) fn check(&self, column: &Column, path: &Path) -> Result<()> {
+        if self.summary.is_none() || column.length.is_some() || self.figure(column).is_some() {
+            return Ok(());
+        }
+        let known: Vec<&String> =
+            self.figures_at(None).and_then(Value::as_object).into_iter().flat_map(|figures| figures.keys()).collect();
+        Err(LabError::Run(format!(
+            "the table reports `{}`, but {} has no such number (it has {known:?}): correct the table, or remove the record",
+            column.figure.name,
+            path.display()
+        )))
     }
 
     /// Updates made and seconds taken.

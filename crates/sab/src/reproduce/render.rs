@@ -5,6 +5,7 @@ use super::statistics::Statistics;
 use super::table::{Column, Row, Table};
 use crate::display::duration;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// What stands where nothing was measured.
 const NOT_RUN: &str = "not run";
@@ -18,6 +19,10 @@ pub struct Rendered {
     pub title: String,
     /// What one must know to read it.
     pub about: String,
+    /// What the data of its runs has to say, such as that it is a part of something.
+    pub notes: Vec<String>,
+    /// Whether its models are judged at other lengths than they are trained at.
+    pub transfer: bool,
     /// Its parts.
     pub sections: Vec<Section>,
     /// Every figure by itself, with all its digits.
@@ -48,13 +53,13 @@ pub struct Measured {
     seeds: usize,
     updates: Option<f64>,
     seconds: Option<f64>,
+    threads: Option<u64>,
     failure: Option<String>,
 }
 
 /// Fills a table. `records` gives the records of a row, one for each seed that was run, and the name of its experiment.
 pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Record>)) -> Rendered {
-    let mut figures = Vec::new();
-    let mut sections = Vec::new();
+    let (mut figures, mut sections, mut notes) = (Vec::new(), Vec::new(), BTreeSet::new());
     for group in &table.groups {
         let columns = table.columns(group);
         // Where the paper has nothing to say of a whole group, a column of dashes says less than none.
@@ -62,6 +67,8 @@ pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Recor
         let (mut rows, mut by_model) = (Vec::new(), Vec::new());
         for row in &group.rows {
             let (experiment, found) = records(row);
+            notes
+                .extend(found.iter().filter_map(|record| Some(record.summary.as_ref()?["note"].as_str()?.to_string())));
             let measured: Vec<Measured> = (columns.iter().enumerate())
                 .map(|(place, column)| measure(&group.heading, row, &experiment, place, column, &found))
                 .collect();
@@ -76,7 +83,8 @@ pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Recor
         });
     }
     let (name, title) = (table.name.clone(), format!("{} ({})", table.title, table.source));
-    Rendered { name, title, about: table.about.trim().to_string(), sections, figures }
+    let (about, transfer) = (table.about.trim().to_string(), !table.lengths.is_empty());
+    Rendered { name, title, about, notes: notes.into_iter().collect(), transfer, sections, figures }
 }
 
 fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Column, records: &[Record]) -> Measured {
@@ -97,8 +105,16 @@ fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Colu
         seeds: found.map_or(0, |found| found.count),
         updates: mean_of(|effort| effort.0),
         seconds: mean_of(|effort| effort.1),
+        threads: threads_of(records),
         failure: records.iter().find_map(|record| record.failure.clone()),
     }
+}
+
+/// The threads of a row's runs, if all had the same.
+fn threads_of(records: &[Record]) -> Option<u64> {
+    let mut threads = records.iter().filter_map(|record| record.summary.as_ref()?["threads"].as_u64());
+    let first = threads.next()?;
+    threads.all(|other| other == first).then_some(first)
 }
 
 /// Many lengths and few models: a row for each length is easier to read.
@@ -134,6 +150,19 @@ impl Measured {
             (None, None) => NOT_RUN.into(),
         }
     }
+
+    fn updates(&self) -> String {
+        self.updates.map_or_else(dash, |updates| format!("{updates:.0}"))
+    }
+
+    /// The time it took, and on how many threads.
+    fn time(&self) -> String {
+        let threads = match self.threads {
+            Some(count) => format!(", {count} thread{}", if count == 1 { "" } else { "s" }),
+            None => String::new(),
+        };
+        self.seconds.map_or_else(dash, |seconds| duration(seconds) + &threads)
+    }
 }
 
 fn headings(columns: &[Column], compared: bool) -> Vec<String> {
@@ -146,17 +175,11 @@ fn headings(columns: &[Column], compared: bool) -> Vec<String> {
 }
 
 fn cells(row: &Row, columns: &[Column], measured: &[Measured], records: &[Record], compared: bool) -> Vec<String> {
-    let (updates, seconds) = measured.first().map_or((None, None), |first| (first.updates, first.seconds));
-    let threads: Vec<u64> = records.iter().filter_map(|record| record.summary.as_ref()?["threads"].as_u64()).collect();
-    let same = threads.windows(2).all(|pair| pair[0] == pair[1]);
-    let threads = match threads.first() {
-        Some(count) if same => format!(", {count} thread{}", if *count == 1 { "" } else { "s" }),
-        _ => String::new(),
-    };
+    let first = measured.first();
     let rest = [
         if records.is_empty() { dash() } else { records.len().to_string() },
-        updates.map_or_else(dash, |updates| format!("{updates:.0}")),
-        seconds.map_or_else(dash, |seconds| format!("{}{threads}", duration(seconds))),
+        first.map_or_else(dash, Measured::updates),
+        first.map_or_else(dash, Measured::time),
     ];
     let pairs = columns.iter().zip(measured).map(|(column, measured)| of_figure(column, measured));
     let figures = pairs.flat_map(|pair| pair.into_iter().skip(usize::from(!compared)));
@@ -167,6 +190,7 @@ impl Rendered {
     /// For people, and for pages that show Markdown.
     pub fn to_markdown(&self) -> String {
         let mut text = format!("# {}\n\n{}\n", self.title, self.about);
+        self.notes.iter().for_each(|note| text += &format!("\nData: {note}.\n"));
         let line = |cells: &[String]| {
             let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
             format!("| {} |\n", cells.join(" | "))
@@ -189,19 +213,22 @@ impl Rendered {
         text += "| command | figure | paper | expect | updates | time |\n|---|---|---|---|---|---|\n";
         let mut last = String::new();
         for measured in &self.figures {
-            // The first figure of a row is the one that tells.
+            // The first figure of a row is the one that tells; at other lengths there is one for each length.
             let row = format!("{}/{}", measured.group, measured.experiment);
-            if std::mem::replace(&mut last, row.clone()) == row {
+            if std::mem::replace(&mut last, row.clone()) == row && !self.transfer {
                 continue;
             }
+            let command = match self.transfer {
+                true => format!("sab reproduce {name} --only {}", measured.experiment),
+                false => format!("sab train {}", path_of(&measured.experiment)),
+            };
             let expect = measured.ours(measured.figure.contains('%'), "diverges");
             text += &format!(
-                "| `sab train {}` | {} | {} | {expect} | {} | {} |\n",
-                path_of(&measured.experiment),
+                "| `{command}` | {} | {} | {expect} | {} | {} |\n",
                 measured.figure,
                 if measured.paper.is_empty() { dash() } else { measured.paper.clone() },
-                measured.updates.map_or_else(dash, |updates| format!("{updates:.0}")),
-                measured.seconds.map_or_else(dash, duration),
+                measured.updates(),
+                measured.time(),
             );
         }
         text

@@ -6,7 +6,10 @@ use super::render::{Rendered, render};
 use super::table::{Budget, Row, Table};
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
+use crate::run_dir::{atomic, attention_trace, files};
+use serde_json::Value;
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Tables, and a folder with what was measured for them.
@@ -33,24 +36,68 @@ impl Results {
         self.runs.join(name).join(format!("seed{seed}"))
     }
 
-    /// The name of the experiment of a row, and its records, from seed 1 up to the first that is not there.
+    /// The name of the experiment of a row, and its records in the order of their seeds.
     pub fn of_row(&self, row: &Row) -> Result<(String, Vec<Record>)> {
         let name = self.catalogue.variant(row, self.budget);
         let mut records = Vec::new();
-        for seed in 1.. {
+        for seed in self.seeds(&name)? {
             let path = self.record(&name, seed);
-            let Some(record) = Record::load(&path)? else { break };
+            let Some(record) = Record::load(&path)? else { continue };
             same(&self.catalogue.experiment(&name, seed)?, &record.config, &path)?;
             records.push(record);
         }
         Ok((name, records))
     }
 
+    /// The seeds of which there are records, smallest first.
+    fn seeds(&self, name: &str) -> Result<Vec<u64>> {
+        let folder = self.folder.join("records").join(name);
+        let entries = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(why) => return Err(LabError::file("read", &folder, &why)),
+        };
+        let seed_of = |name: &str| name.strip_prefix("seed")?.strip_suffix(".json")?.parse().ok();
+        let mut seeds: Vec<u64> = entries.flatten().filter_map(|entry| seed_of(entry.file_name().to_str()?)).collect();
+        seeds.sort_unstable();
+        Ok(seeds)
+    }
+
+    /// What the network of a run was reminded of while it learned: all that its run directory has, or what is kept beside its
+    /// record.
+    pub fn attention(&self, name: &str, seed: u64) -> Result<Vec<Value>> {
+        let lines = files::read_lines(&self.run(name, seed).join(attention_trace::FILE))?;
+        if lines.is_empty() { files::read_lines(&self.kept_attention(name, seed)) } else { Ok(lines) }
+    }
+
+    /// Keeps some of it beside the record, if it is not there.
+    pub fn keep_attention(&self, name: &str, seed: u64, lines: &[Value]) -> Result<()> {
+        let path = self.kept_attention(name, seed);
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        if !self.record(name, seed).exists() || std::fs::read(&path).is_ok_and(|kept| kept == text.as_bytes()) {
+            return Ok(());
+        }
+        atomic::write(&path, text.as_bytes())
+    }
+
+    fn kept_attention(&self, name: &str, seed: u64) -> PathBuf {
+        self.record(name, seed).with_extension(attention_trace::FILE)
+    }
+
     /// A table filled with what is there.
     pub fn render(&self, table: &Table) -> Result<Rendered> {
         let mut found = HashMap::new();
-        for row in table.rows() {
-            found.insert(&row.experiment, self.of_row(row)?);
+        for group in &table.groups {
+            let columns = table.columns(group);
+            for row in &group.rows {
+                let (name, records) = self.of_row(row)?;
+                for record in &records {
+                    columns
+                        .iter()
+                        .try_for_each(|column| record.check(column, &self.record(&name, record.config.train.seed)))?;
+                }
+                found.insert(&row.experiment, (name, records));
+            }
         }
         Ok(render(table, &|row| found.get(&row.experiment).cloned().unwrap_or_default()))
     }

@@ -30,7 +30,7 @@ pub struct Table {
     /// Lengths at which trained models are judged: then there is a column for each length.
     #[serde(default)]
     pub lengths: Vec<usize>,
-    /// Whether the figures are those of validation: such a table chooses settings, and the test set is not looked at.
+    /// Whether the figures are those of validation: such a table chooses settings, and shows nothing of the test set.
     #[serde(default)]
     pub validation: bool,
     /// The rows, in groups.
@@ -151,6 +151,11 @@ impl Table {
                     return Err(wrong(format!("the row \"{label}\" has no seeds: at least 1")));
                 }
             }
+        }
+        if let Some(asked) = &table.attention
+            && table.rows().all(|row| row.experiment != asked.experiment)
+        {
+            return Err(wrong(format!("the picture of attention is of `{}`, which is no row", asked.experiment)));
         }
         if table.figures.is_empty() {
             return Err(wrong("`figures` is empty: name at least one figure of the task".into()));

@@ -29,7 +29,8 @@ use serde_json::{Value, json};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-const CONFIG: &str = "config.toml";
+/// The settings of a run; a folder without them is no run directory.
+pub const CONFIG: &str = "config.toml";
 const LOCK: &str = ".lock";
 
 /// The file that says what a run was made with.

@@ -22,7 +22,7 @@ function showAttention(section, runs) {
   section.append(make("h2", {}, "What it was reminded of"));
   const able = runs.map((run) => ({ run, series: seriesOf(run) })).filter(({ series }) => series.size > 0);
   if (!able.length) {
-    section.append(make("p", { class: "about" }, "No attention was recorded: the models are not reminded of anything, or training has not reached the first record."));
+    section.append(make("p", { class: "about" }, "There is no record of it here: the models are not reminded of anything, training has not reached the first record, or the run directories, which have it, were not there when this page was made."));
     return null;
   }
   section.append(make("p", { class: "about" }, "A row for each step, a column for each step that can be remembered (0 is the state before the first). The stronger the mark, the greater the weight of that memory. Move the slider to watch the reminders form while the network learns."));

@@ -8,6 +8,7 @@ function showTable(section, table) {
   section.hidden = false;
   section.append(make("h2", {}, table.title));
   if (table.about) section.append(make("p", { class: "about" }, ...withCode(table.about)));
+  for (const note of table.notes ?? []) section.append(make("p", { class: "about" }, `Data: ${note}.`));
   for (const { heading, columns, rows } of table.sections) {
     if (heading) section.append(make("h3", {}, heading));
     // A column is set as numbers if all that is in it begins like one.
@@ -34,6 +35,7 @@ function factsOf(run) {
   const seen = [last(run.train.update), last(run.validation.update)].filter(isNumber);
   return {
     finished: run.summary !== null,
+    failure: run.failure,
     updates: summary.updates ?? (seen.length ? Math.max(...seen) : 0),
     planned: run.config?.train?.updates,
     seconds: summary.wall_seconds ?? last(run.train.seconds),
@@ -51,7 +53,7 @@ const COLUMNS = [
   { name: "Model", common: true, kind: "words", text: (run) => modelWords(run.config?.model) },
   { name: "Parameters", common: true, kind: "number", text: (_, fact) => count(fact.parameters), said: (text) => `${text} parameters` },
   { name: "Seed", kind: "number", text: (_, fact) => (isNumber(fact.seed) ? String(fact.seed) : NONE) },
-  { name: "Updates", kind: "number", text: (_, fact) => (fact.finished || !isNumber(fact.planned) ? count(fact.updates) : `${count(fact.updates)} of ${count(fact.planned)}`) },
+  { name: "Updates", kind: "number", text: (_, fact) => (fact.finished || !isNumber(fact.planned) ? count(fact.updates) : `${count(fact.updates)} of ${count(fact.planned)}${fact.failure ? ", failed" : ""}`) },
   { name: "Time", kind: "number", text: (_, fact) => duration(fact.seconds) },
   { name: "Threads", common: true, kind: "number", text: (_, fact) => count(fact.threads), said: (text) => (text === "1" ? "1 thread" : `${text} threads`) },
 ];
@@ -94,9 +96,10 @@ function aboutRuns(facts, said) {
   if (facts.length === 0) return "There are none.";
   const whose = facts.length === 1 ? "Task and model" : facts.length === 2 ? "Both" : `All ${facts.length}`;
   const words = said.length ? [`${whose}: ${said.join("; ")}.`] : [];
-  const going = facts.filter((fact) => !fact.finished).length;
-  if (going < facts.length) words.push("Figures are of the model that validated best; cross-entropies (ce) in nats.");
+  const going = facts.filter((fact) => !fact.finished && !fact.failure).length;
+  if (facts.some((fact) => fact.finished)) words.push("Figures are of the model that validated best; cross-entropies (ce) in nats.");
   if (going) words.push(`${going === facts.length ? "Not finished" : `${going} not finished`} when this page was made: figures are then of the latest validation, and there is no test yet.`);
+  for (const { failure } of facts.filter((fact) => fact.failure)) words.push(`A training has failed, and its figures are of its latest validation: ${failure}`);
   return words.join(" ");
 }
 
