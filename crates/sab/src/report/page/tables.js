@@ -99,7 +99,7 @@ function aboutRuns(facts, said) {
   const going = facts.filter((fact) => !fact.finished && !fact.failure).length;
   if (facts.some((fact) => fact.finished)) words.push("Figures are of the model that validated best; cross-entropies (ce) in nats.");
   if (going) words.push(`${going === facts.length ? "Not finished" : `${going} not finished`} when this page was made: figures are then of the latest validation, and there is no test yet.`);
-  for (const { failure } of facts.filter((fact) => fact.failure)) words.push(`A training has failed, and its figures are of its latest validation: ${failure}`);
+  for (const { failure } of facts.filter((fact) => fact.failure)) words.push(`The figures of a run that has failed are of its latest validation; ${failure}`);
   return words.join(" ");
 }
 
