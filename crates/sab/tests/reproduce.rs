@@ -196,6 +196,7 @@ fn a_table_that_chooses_settings_shows_validation() {
     let validation = &place.json("out/runs/small/sab/seed1/summary.json")["validation"]["ce_last10"];
     let figure = &place.json("out/small.json")["figures"][1];
     assert_eq!((&figure["figure"], &figure["mean"]), (&"validation CE_10".into(), validation));
+    assert!(!place.path("out/small.png").exists(), "such a table has no picture");
 }
 
 #[test]

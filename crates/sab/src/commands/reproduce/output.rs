@@ -37,7 +37,9 @@ impl Laboratory<'_> {
             let first = |row: &Row| Some((row.label.clone(), records.get(&row.experiment)?.first()?.clone()));
             group.rows.iter().filter_map(first).collect()
         };
-        if let Some(figure) = pictures::learning_curves(table, &of_group) {
+        // Dozens of unlike runs in one picture tell nothing; the report has their curves.
+        let curves = if table.validation { None } else { pictures::learning_curves(table, &of_group) };
+        if let Some(figure) = curves {
             let wrong = |why: LineChartError| LabError::Run(format!("cannot draw learning curves: {why}"));
             atomic::write(&file(".svg"), figure.to_svg().map_err(wrong)?.as_bytes())?;
             atomic::write(&file(".png"), &figure.to_png().map_err(wrong)?)?;
