@@ -433,7 +433,9 @@ fn what_cannot_work_is_said_before_anything_is_trained() {
     };
     // A figure that the task does not have.
     place.write("mine/small/table.toml", TABLE.replace("name = \"accuracy\"", "name = \"acuracy\""));
-    refused(2, &[], "reports `acuracy`, but its task has ce_last10, accuracy, ce");
+    for arguments in [&[][..], &["--dry-run"]] {
+        refused(2, arguments, "reports `acuracy`, but its task has ce_last10, accuracy, ce");
+    }
     // A picture of a row that is not there, and of an update that is not recorded.
     let attention = |experiment: &str| {
         let lines =

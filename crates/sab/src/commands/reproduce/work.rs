@@ -144,10 +144,13 @@ impl Laboratory<'_> {
             };
             text += &format!("{:<40} seed {}  {state}\n", wanted.name, wanted.experiment.train.seed);
         }
-        // Data that is not there is a matter of the run, not of the plan.
-        let left = self.missing(wanted, &found).ok().filter(|missing| !missing.runs.is_empty());
-        let left =
-            left.and_then(|missing| missing.time_left(0)).map_or(String::new(), |left| format!(", about {left} left"));
+        let left = match self.missing(wanted, &found) {
+            Ok(missing) if !missing.runs.is_empty() => missing.time_left(0),
+            // Data that is not there is a matter of the run, not of the plan.
+            Ok(_) | Err(LabError::Data(_)) => None,
+            Err(why) => return Err(why),
+        };
+        let left = left.map_or(String::new(), |left| format!(", about {left} left"));
         let done = found.iter().flatten().count();
         print(&format!("{text}{done} of {} runs done{left}\n", wanted.len()))
     }
