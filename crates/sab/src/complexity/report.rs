@@ -9,13 +9,13 @@ use serde::Serialize;
 
 /// How to read the figures.
 const READING: &str = "\
-Times are the best of all rounds. Forward is as in training, with its tape, the readout and the loss. Every model with
-attention compares each step with all memories, so forward takes the square of T in the long run for all of them; what SAB
-saves is backward time, because a step without gradient costs nothing (R13). Peak memory is what the process of a point took
-beyond what it had before its first batch. Reached are the pairs of a row and a step whose gradient is not zero; weights and
-inputs are random, and a trained model is reminded of other steps. The LSTM begins with open forget gates and
-small weights: else its gradient fades to exactly zero in long sequences, and full backpropagation from the last step
-looks cheaper than it is.";
+Times are the best of all rounds. Forward is as in training, with its tape, the readout and the loss; backward's share is of
+forward and backward together. Every model with attention compares each step with all memories, so forward takes the square
+of T in the long run for all of them; what SAB saves is backward time, because a step without gradient costs nothing (R13).
+Peak memory is what the process of a point took beyond what it had before its first batch. Reached are the pairs of a row
+and a step whose gradient is not zero; weights and inputs are random, and a trained model is reminded of other steps. The
+LSTM begins with open forget gates and small weights: else its gradient fades to exactly zero in long sequences, and full
+backpropagation from the last step looks cheaper than it is.";
 
 /// How a line grows: its exponents between its two longest lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -139,13 +139,23 @@ impl<'a> Report<'a> {
             ];
             match point.measured() {
                 Some(measured) => row.extend(figures(measured, point.case.length * self.document.settings.batch)),
-                None => row.extend(["-"; 5].map(str::to_owned)),
+                None => row.extend(["-"; 6].map(str::to_owned)),
             }
             row
         };
         Table {
             words: 2,
-            head: vec!["model", "loss on", "T", "forward ms", "backward ms", "peak MiB", "reached", "rounds"],
+            head: vec![
+                "model",
+                "loss on",
+                "T",
+                "forward ms",
+                "backward ms",
+                "backward's share",
+                "peak MiB",
+                "reached",
+                "rounds",
+            ],
             rows: self.document.points.iter().map(row).collect(),
         }
     }
@@ -181,11 +191,12 @@ impl<'a> Report<'a> {
 }
 
 /// The numbers of a row.
-fn figures(measured: &Measurement, pairs: usize) -> [String; 5] {
+fn figures(measured: &Measurement, pairs: usize) -> [String; 6] {
     let mebibytes = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
     [
         milliseconds(measured.forward_ms),
         milliseconds(measured.backward_ms),
+        crate::display::percent(measured.backward_ms / (measured.forward_ms + measured.backward_ms)),
         measured.peak_bytes.map_or("-".to_owned(), mebibytes),
         crate::display::percent(measured.reached as f64 / pairs.max(1) as f64),
         measured.rounds.to_string(),
@@ -254,6 +265,13 @@ mod tests {
         assert_eq!((growth.len(), growth[0].from, growth[0].to, growth[0].memory), (1, 200, 400, None));
         assert!((growth[0].forward.unwrap_or(0.0) - 2.0).abs() < 1e-12);
         assert!((growth[0].backward.unwrap_or(0.0) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_share_of_backward_is_that_of_both_directions_together() {
+        // Forward takes 9 ms and backward 3.
+        let text = Report::new(&document(&[(100, Some(3.0))])).to_markdown(None);
+        assert!(text.contains("| SAB | last step | 100 | 9.00 | 3.00 | 25.0 % |"), "{text}");
     }
 
     #[test]
