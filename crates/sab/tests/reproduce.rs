@@ -346,11 +346,24 @@ fn wrong_names_are_explained() {
     place.write("mine/small/table.toml", TABLE.replace("label = \"LSTM\"", "label = \"SAB | 2\""));
     let message = place.fails(2, &reproduce(&[]));
     assert!(message.contains("two rows of a group have the label \"SAB | 2\""), "{message}");
+    place.write("mine/small/table.toml", TABLE.replacen("paper =", "remedy = true\npaper =", 1));
+    let message = place.fails(2, &reproduce(&[]));
+    assert!(message.contains("the row \"SAB | 2\" is a remedy, but no row stands above it"), "{message}");
     assert!(!place.path("out").exists(), "nothing is trained for a table that is refused");
     place.write("empty/readme.txt", "");
     let message = place.fails(2, &["reproduce", "small", "--experiments", "empty"]);
     assert!(message.contains("empty has no tables"), "{message}");
     assert!(place.ok(&["reproduce"]).contains("copy"), "the tables are listed");
+}
+
+#[test]
+fn a_remedy_stands_in_the_table_and_not_in_the_picture() {
+    let place = small();
+    place.write("mine/small/table.toml", format!("{TABLE}remedy = true\n"));
+    let shown = place.ok(&reproduce(&[]));
+    assert!(shown.contains("| LSTM | 12.5 |"), "{shown}");
+    let picture = std::fs::read_to_string(place.path("out/small.svg")).expect("a picture");
+    assert!(picture.contains("SAB | 2") && !picture.contains("LSTM"), "{picture}");
 }
 
 #[test]

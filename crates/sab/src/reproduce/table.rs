@@ -85,6 +85,10 @@ pub struct Row {
     /// Seeds that are run if nobody says otherwise.
     #[serde(default = "one_seed")]
     pub seeds: u64,
+    /// Whether it is the row above with other settings, because that one falls short of the paper. It stands in the table and
+    /// not in the picture, which compares rows that share their settings.
+    #[serde(default)]
+    pub remedy: bool,
 }
 
 fn one_seed() -> u64 {
@@ -146,6 +150,9 @@ impl Table {
                     return Err(wrong(format!(
                         "the row \"{label}\" has {given} figures of the paper for {columns} columns"
                     )));
+                }
+                if row.remedy && place == 0 {
+                    return Err(wrong(format!("the row \"{label}\" is a remedy, but no row stands above it")));
                 }
                 if row.seeds == 0 {
                     return Err(wrong(format!("the row \"{label}\" has no seeds: at least 1")));

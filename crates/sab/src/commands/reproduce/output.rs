@@ -35,7 +35,7 @@ impl Laboratory<'_> {
         // The first seed stands for its row.
         let of_group = |group: &Group| {
             let first = |row: &Row| Some((row.label.clone(), records.get(&row.experiment)?.first()?.clone()));
-            group.rows.iter().filter_map(first).collect()
+            group.rows.iter().filter(|row| !row.remedy).filter_map(first).collect()
         };
         // Dozens of unlike runs in one picture tell nothing; the report has their curves.
         let curves = if table.validation { None } else { pictures::learning_curves(table, &of_group) };
