@@ -10,12 +10,12 @@ use serde::Serialize;
 /// How to read the figures.
 const READING: &str = "\
 Times are the best of all rounds. Forward is as in training, with its tape, the readout and the loss; backward's share is of
-forward and backward together. Every model with attention compares each step with all memories, so forward takes the square
-of T in the long run for all of them; what SAB saves is backward time, because a step without gradient costs nothing (R13).
-Peak memory is what the process of a point took beyond what it had before its first batch. Reached are the pairs of a row
-and a step whose gradient is not zero; weights and inputs are random, and a trained model is reminded of other steps. The
-LSTM begins with open forget gates and small weights: else its gradient fades to exactly zero in long sequences, and full
-backpropagation from the last step looks cheaper than it is.";
+forward and backward together. Every model with attention compares each step with all memories, so forward takes the
+square of T in the long run for all of them; what SAB saves is backward time, because a step without gradient costs nothing
+(R13). Peak memory is what the process of a point took beyond what it had before its first batch. Reached are the pairs of a
+row and a step whose gradient is not zero; weights and inputs are random, and a trained model is reminded of other steps.
+The LSTM begins with open forget gates and small weights: else its gradient fades to exactly zero in long sequences, and
+full backpropagation from the last step looks cheaper than it is.";
 
 /// How a line grows: its exponents between its two longest lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
