@@ -2,6 +2,7 @@
 
 use super::kernels::Kernels;
 use super::kernels::gemm::{PANEL, PackedMatrix, rows_at_a_time};
+use super::pairs::Pairs;
 use super::pool::Buffer;
 use super::problem::{Inputs, Problem};
 use super::scores::{ScoreView, memory};
@@ -168,6 +169,7 @@ pub(super) struct Sequence<'a> {
 #[derive(Default)]
 struct Scratch {
     scores: Vec<f32>,
+    pairs: Pairs,
     choice: Choice,
     memories: Vec<*const f32>,
 }
@@ -332,7 +334,7 @@ impl Sequence<'_> {
             let exponential = (self.kernels.to_exponentials)(padded, self.queries.at(tape_row * padded, padded));
             self.query_exponential.set(tape_row, exponential);
         }
-        self.scores(row, t, slots, &mut scratch.scores);
+        self.scores(row, t, slots, scratch);
         let choice = &mut scratch.choice;
         choice.choose(&scratch.scores, problem.k_top());
         // SAFETY: see `Sequence`; rows.
@@ -384,7 +386,7 @@ impl Sequence<'_> {
     }
 
     /// Scores of one row's first `slots` memories against its query (R3).
-    fn scores(&self, row: usize, t: usize, slots: usize, scores: &mut Vec<f32>) {
+    fn scores(&self, row: usize, t: usize, slots: usize, scratch: &mut Scratch) {
         let view = ScoreView {
             problem: self.problem,
             w3: &self.weights.w3,
@@ -393,7 +395,7 @@ impl Sequence<'_> {
             queries: self.queries,
             query_exponential: self.query_exponential,
         };
-        view.scores(row, t, slots, scores);
+        view.scores(row, t, slots, &mut scratch.pairs, &mut scratch.scores);
     }
 
     /// rows: the hidden state of a plain LSTM is there already (R6); the next step needs it too.

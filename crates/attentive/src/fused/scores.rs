@@ -1,6 +1,7 @@
 //! Scores of one row's memories (R3), and where the memories lie: what both directions need.
 
-use super::keys::{self, Projection};
+use super::kernels::attention::Projection;
+use super::pairs::Pairs;
 use super::problem::Problem;
 use super::team::Shared;
 use crate::memory::RowClock;
@@ -29,7 +30,7 @@ pub(super) struct ScoreView<'a> {
 }
 
 impl ScoreView<'_> {
-    pub(super) fn scores(&self, row: usize, t: usize, slots: usize, scores: &mut Vec<f32>) {
+    pub(super) fn scores(&self, row: usize, t: usize, slots: usize, pairs: &mut Pairs, scores: &mut Vec<f32>) {
         let padded = self.problem.padded;
         let tape_row = self.problem.tape_row(t, row);
         let first = self.problem.slot(row, 0);
@@ -51,7 +52,7 @@ impl ScoreView<'_> {
                     let kernel = self.problem.kernels.scores;
                     kernel(padded, 1, key.values.as_ptr(), query.values.as_ptr(), self.w3.as_ptr(), score);
                 } else {
-                    *score = keys::score(key, query, self.w3);
+                    *score = pairs.score(self.problem.kernels, key, query, self.w3);
                     lost |= score.is_nan();
                 }
             }

@@ -8,7 +8,7 @@ use super::gemm::prefetch_row;
 use super::math::exp;
 use super::simd::{LANES, Simd};
 
-/// Projections beyond this are kept as they are instead of as exponentials (see [`super::super::keys`]).
+/// Projections beyond this are kept as they are instead of as exponentials (see [`Projection`]).
 ///
 /// `e^80` and `e^-80` are normal floats, and the product of two of them is never a NaN.
 pub(crate) const EXPONENT_LIMIT: f32 = 40.0;
@@ -52,6 +52,44 @@ pub(super) unsafe fn to_exponentials<S: Simd>(len: usize, projection: *mut f32) 
     }
 }
 
+/// A projection `W1 m` or `W2 h_hat`: as `e^2p`, or as it is where an element is beyond [`EXPONENT_LIMIT`].
+#[derive(Clone, Copy)]
+pub(crate) struct Projection<'a> {
+    pub(crate) values: &'a [f32],
+    pub(crate) exponential: bool,
+}
+
+/// `pair = e^2(p + q)`, whichever way the two are kept.
+///
+/// # Safety
+/// The three must be of one length, a multiple of 8; the instruction set of `S` must be available.
+#[inline(always)]
+pub(super) unsafe fn pair_exponentials<S: Simd>(key: Projection<'_>, query: Projection<'_>, pair: &mut [f32]) {
+    // A sum has no order: what is kept as an exponential comes first.
+    let (a, b) = if key.exponential { (key, query) } else { (query, key) };
+    let mut i = 0;
+    while i < pair.len() {
+        // SAFETY: i + LANES <= len.
+        unsafe {
+            let (x, y) = (S::load(a.values.as_ptr().add(i)), S::load(b.values.as_ptr().add(i)));
+            let product = match (a.exponential, b.exponential) {
+                (true, true) => S::mul(x, y),
+                (true, false) => {
+                    // Half of it at a time: e^2q may be no float where e^2p makes up for it.
+                    let half = exp::<S>(y);
+                    S::mul(S::mul(x, half), half)
+                }
+                (false, _) => {
+                    let sum = S::add(x, y);
+                    exp::<S>(S::add(sum, sum))
+                }
+            };
+            S::store(pair.as_mut_ptr().add(i), product);
+        }
+        i += LANES;
+    }
+}
+
 /// `scores[j] = -2 * sum(W3 / (1 + keys[j] * query))` for `slots` consecutive keys.
 ///
 /// # Safety
@@ -83,7 +121,7 @@ pub(super) unsafe fn scores<S: Simd>(
 /// What the derivative of one row's scores touches; pointers span `len` floats unless said.
 #[derive(Clone, Copy)]
 pub(crate) struct ScoresBackward<'a> {
-    /// Keys of the slots, as exponentials.
+    /// Keys of the slots, as exponentials; or pairs as exponentials, with ones for a query.
     pub(crate) keys: &'a [*const f32],
     /// Adjoints of their scores.
     pub(crate) d_scores: &'a [f32],

@@ -12,7 +12,7 @@ mod simd;
 mod tests;
 mod tile;
 
-use attention::ScoresBackward;
+use attention::{Projection, ScoresBackward};
 use cell::CellBackward;
 pub(crate) use math::CHAINS;
 pub(crate) use simd::LANES;
@@ -67,6 +67,7 @@ kernel_table! {
     cell_backward = cell::cell_backward(hidden: usize, units: (usize, usize), row: CellBackward);
     exponentials = math::exponentials(len: usize, values: *mut f32);
     to_exponentials = attention::to_exponentials(len: usize, projection: *mut f32) -> bool;
+    pair_exponentials = attention::pair_exponentials(key: Projection<'_>, query: Projection<'_>, pair: &mut [f32]);
     scores = attention::scores(len: usize, slots: usize, keys: *const f32, query: *const f32, w3: *const f32,
         scores: *mut f32);
     scores_backward = attention::scores_backward(len: usize, row: ScoresBackward<'_>);

@@ -1,6 +1,6 @@
 //! Every kernel, on every instruction set that this CPU has, against plain code in `f64`.
 
-use super::attention::{EXPONENT_LIMIT, ScoresBackward};
+use super::attention::{EXPONENT_LIMIT, Projection, ScoresBackward};
 use super::cell::CellBackward;
 use super::gemm::{PANEL, PackedMatrix};
 use super::simd::{LANES, Portable, Simd};
@@ -300,6 +300,45 @@ fn r3_scores_and_their_derivatives_agree_with_plain_code() {
         // Adjoints of a row's scores add up to 0; the kernel leaves out what that cancels.
         let d_w = |i: usize| (0..2).map(|j| f64::from(d_scores[j]) * (tanh(chosen[j], i) - 1.0)).sum::<f64>();
         close(&d_w3, (0..len).map(|i| 0.5 + d_w(i)), 1e-6);
+    }
+}
+
+#[test]
+fn r3_huge_projections_are_paired_whichever_way_they_are_kept() {
+    let len = 96;
+    for kernels in both() {
+        for (key_scale, query_scale) in [(1.0, 1.0), (2.0, 1.0), (1.0, 2.0), (3.0, 3.0), (1e6, 1.0), (1e6, 1e6)] {
+            let p = numbers(len, 15, EXPONENT_LIMIT * key_scale);
+            let mut q = numbers(len, 16, EXPONENT_LIMIT * query_scale);
+            // Half of them nearly cancel, as far as the query's own range goes: only there is tanh not ±1.
+            let (near, most) = (numbers(len, 17, 3.0), EXPONENT_LIMIT * query_scale);
+            for i in (0..len).step_by(2) {
+                q[i] = (near[i] - p[i]).clamp(-most, most);
+            }
+            let (mut key, mut query) = (p.clone(), q.clone());
+            let mut pair = vec![f32::NAN; len];
+            // SAFETY: all are of one length, a multiple of 16.
+            unsafe {
+                let key_exponential = (kernels.to_exponentials)(len, key.as_mut_ptr());
+                let query_exponential = (kernels.to_exponentials)(len, query.as_mut_ptr());
+                assert_eq!((key_exponential, query_exponential), (key_scale <= 1.0, query_scale <= 1.0));
+                let key = Projection { values: &key, exponential: key_exponential };
+                let query = Projection { values: &query, exponential: query_exponential };
+                (kernels.pair_exponentials)(key, query, &mut pair);
+            }
+            let tanh: Vec<f32> = pair.iter().map(|pair| 1.0 - 2.0 / (1.0 + pair)).collect();
+            let right = |i: usize| (f64::from(p[i]) + f64::from(q[i])).tanh();
+            close(&tanh, (0..len).map(right), 1e-5);
+        }
+        let (raw, fine) = (vec![f32::NAN; 16], vec![1.0; 16]);
+        for exponential in [false, true] {
+            let mut pair = vec![0.0; 16];
+            let (key, query) =
+                (Projection { values: &raw, exponential: false }, Projection { values: &fine, exponential });
+            // SAFETY: as above.
+            unsafe { (kernels.pair_exponentials)(key, query, &mut pair) };
+            assert!(pair.iter().all(|x| x.is_nan()), "a NaN stays one");
+        }
     }
 }
 

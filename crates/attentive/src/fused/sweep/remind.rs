@@ -1,7 +1,7 @@
 //! The derivative of a step's attention (R3-R7, R10-R12).
 
 use super::super::kernels::attention::ScoresBackward;
-use super::super::keys;
+use super::super::pairs::Pairs;
 use super::super::scores::{ScoreView, memory};
 use super::super::team::Shared;
 use super::{Lane, Sweep, Total};
@@ -11,6 +11,7 @@ use crate::retrieval::{Choice, SOFTMAX};
 #[derive(Default)]
 pub(super) struct Scratch {
     scores: Vec<f32>,
+    pairs: Pairs,
     choice: Choice,
     d_scores: Vec<f32>,
     d_summary: Vec<f32>,
@@ -50,7 +51,7 @@ impl Sweep<'_> {
                 return;
             }
             self.d_scores(row, scratch);
-            let Scratch { choice, d_scores, moved, keys, d_keys, first, .. } = scratch;
+            let Scratch { pairs, choice, d_scores, moved, keys, d_keys, first, .. } = scratch;
             let d_w3 = self.d_w3.slice_mut(row * padded, padded);
             let view = self.view();
             let query = view.query(tape_row);
@@ -78,23 +79,17 @@ impl Sweep<'_> {
                     (self.kernels.scaled)(padded, weight, d_summary, d_memory, add);
                 }
             }
-            if fast {
-                d_scores.clear();
-                d_scores.extend(moved.iter().map(|(_, d_score)| *d_score));
-                let (query, w3) = (query.values.as_ptr(), view.w3.as_ptr());
-                let (d_query, d_w3) = (d_query.as_mut_ptr(), d_w3.as_mut_ptr());
-                let row = ScoresBackward { keys, d_scores, query, w3, d_query, d_keys, first, d_w3 };
-                (self.kernels.scores_backward)(padded, row);
+            let query = if fast {
+                query.values.as_ptr()
             } else {
-                d_query.fill(0.0);
-                for (&(place, d_score), &first) in moved.iter().zip(first.iter()) {
-                    let d_key = self.d_key.slice_mut(place * padded, padded);
-                    if first {
-                        d_key.fill(0.0);
-                    }
-                    keys::score_backward(view.key(place), query, view.w3, d_score, d_query, d_key, d_w3);
-                }
-            }
+                let projections = moved.iter().map(|(place, _)| view.key(*place));
+                pairs.join(self.kernels, projections, query, keys)
+            };
+            d_scores.clear();
+            d_scores.extend(moved.iter().map(|(_, d_score)| *d_score));
+            let (w3, d_query, d_w3) = (view.w3.as_ptr(), d_query.as_mut_ptr(), d_w3.as_mut_ptr());
+            let row = ScoresBackward { keys, d_scores, query, w3, d_query, d_keys, first, d_w3 };
+            (self.kernels.scores_backward)(padded, row);
             self.query_touched.set(place, true);
         }
     }
@@ -173,7 +168,7 @@ impl Sweep<'_> {
         let stored = problem.stored_choices();
         let choice = &mut scratch.choice;
         if stored == 0 {
-            self.view().scores(row, t, problem.clocks[row].slots_at(t), &mut scratch.scores);
+            self.view().scores(row, t, problem.clocks[row].slots_at(t), &mut scratch.pairs, &mut scratch.scores);
             choice.choose(&scratch.scores, problem.k_top());
             return;
         }
