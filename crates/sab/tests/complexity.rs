@@ -96,10 +96,18 @@ fn a_second_call_measures_only_what_is_missing() {
     assert_eq!((again["new_points"].as_u64(), points(&again).len()), (Some(1), 8));
     assert!(point(&again, "lstm", "last", 5)["forward_ms"].as_f64() < Some(12345.0));
     assert_eq!(points(&again).iter().filter(|point| point["forward_ms"] == 12345.5).count(), 7);
-    assert_eq!(survey(&place, &["--lengths", "5"])["new_points"], 0);
+
+    // What only draws anew leaves the machine that measured as it is written.
+    let mut document = place.json("out/complexity.json");
+    document["environment"]["memory"] = json!(12345);
+    place.write("out/complexity.json", document.to_string());
+    let drawn = survey(&place, &["--lengths", "5"]);
+    assert_eq!((&drawn["new_points"], &drawn["environment"]["memory"]), (&json!(0), &json!(12345)));
+    assert_eq!(place.json("out/complexity.json")["environment"], document["environment"]);
 
     let longer = survey(&place, &["--lengths", "7"]);
     assert_eq!((longer["new_points"].as_u64(), points(&longer).len()), (Some(8), 16), "other lengths stay");
+    assert_ne!(longer["environment"]["memory"], 12345);
     assert_eq!(place.json("out/complexity.json")["points"], longer["points"]);
 }
 

@@ -103,7 +103,6 @@ impl Survey {
         let environment = serde_json::to_value(Environment::here(self.settings.threads, 0, device))
             .map_err(|why| LabError::Run(format!("cannot write JSON: {why}")))?;
         let mut document = self.earlier(&environment)?;
-        document.environment = environment;
         let mut lengths = self.lengths.clone();
         lengths.sort_unstable();
         lengths.dedup();
@@ -119,6 +118,8 @@ impl Survey {
                     document.points.retain(|point| point.case != case);
                     report(&point);
                     document.points.push(point);
+                    // Of what was measured last; a call that measures nothing leaves it.
+                    document.environment.clone_from(&environment);
                     document.points.sort_by_key(|point| order(point.case));
                     atomic::write_json(&self.file, &document)?;
                 }
