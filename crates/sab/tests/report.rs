@@ -149,7 +149,13 @@ fn the_command_writes_beside_the_run_or_where_it_is_told() {
 fn the_command_says_what_is_wrong() {
     let place = Place::new();
     a_run(&place, "run", 5);
-    assert!(place.fails(4, &["report", "nowhere"]).contains("nowhere does not exist"));
+    let message = place.fails(4, &["report", "nowhere"]);
+    assert!(
+        message.contains("`nowhere` is neither a run directory nor a table") && message.contains("ptb"),
+        "{message}"
+    );
+    assert!(place.fails(4, &["report", "run", "nowhere"]).contains("nowhere does not exist"));
+    assert!(place.fails(2, &["report", "copy", "adding"]).contains("`copy` is a table"));
     assert!(place.fails(4, &["report", "cppy"]).contains("nor a table; did you mean `copy`?"));
     place.write("folder/file", "");
     assert!(place.fails(4, &["report", "run", "folder"]).contains("folder is not a run directory"));

@@ -206,7 +206,7 @@ fn a_group_of_which_the_paper_says_nothing_has_no_column_for_it() {
         "mine/small/table.toml",
         TABLE.replace("paper = [\"99.5\", \"0.01\"]", "").replace("paper = [\"12.5\"]", ""),
     );
-    let shown = place.ok(&reproduce(&["--table-only"]));
+    let shown = place.ok(&reproduce(&["--only", "sab"]));
     assert!(shown.contains("| model | accuracy, % | CE_10 | seeds | updates | time |\n"), "{shown}");
     assert!(shown.contains("| LSTM | not run | not run | – | – | – |\n"), "{shown}");
 }
@@ -231,7 +231,7 @@ fn an_interrupted_run_goes_on_as_if_nothing_had_happened() {
     assert!(stderr(&out).contains("the same `sab reproduce` goes on from update"), "{}", stderr(&out));
     assert!(!place.path("out/records").exists(), "a run that has not ended has no record");
     let plan = place.ok(&reproduce(&["--only", "sab", "--dry-run"]));
-    assert!(plan.contains("interrupted after ") && plan.ends_with("0 of 1 runs done\n"), "{plan}");
+    assert!(plan.contains("interrupted after ") && plan.contains("\n0 of 1 runs done"), "{plan}");
     place.ok(&reproduce(&["--only", "sab"]));
     let of = |folder: &str| weights(&place.path(folder).join("small/sab/seed1"));
     assert!(of("out/runs") == of("whole"), "other weights");
@@ -288,6 +288,11 @@ fn models_are_judged_at_other_lengths_once() {
     assert!(shown.contains(&format!("| accuracy, % at T=6 | – | {:.2} | – |", 100.0 * accuracy)), "{shown}");
     let again = place.sab(&reproduce(&[]));
     assert!(again.status.success() && !stderr(&again).contains("T       6"), "{}", stderr(&again));
+    // A length that the table has learned since is no less missing than a run.
+    assert!(!place.ok(&reproduce(&["--dry-run"])).contains("judged"));
+    place.write("mine/small/table.toml", TABLE.replace("about =", "lengths = [3, 6, 9]\nabout ="));
+    let plan = place.ok(&reproduce(&["--dry-run"]));
+    assert_eq!(plan.matches(", not judged at T=9 yet").count(), 2, "{plan}");
 }
 
 #[test]
@@ -367,6 +372,32 @@ fn a_remedy_stands_in_the_table_and_not_in_the_picture() {
 }
 
 #[test]
+fn a_table_of_the_papers_size_stands_beside_that_of_a_cpu() {
+    let place = small();
+    place.write("mine/small/table.toml", format!("{TABLE}remedy = true\n"));
+    place.write("mine/small/sab.cpu.toml", experiment("k_top = 2", "updates = 20"));
+    place.ok(&reproduce(&[]));
+    let of_a_cpu = std::fs::read(place.path("out/small.md")).expect("a table");
+    place.ok(&reproduce(&["--budget", "paper"]));
+    assert_eq!(std::fs::read(place.path("out/small.md")).expect("a table"), of_a_cpu);
+    let of_the_paper = std::fs::read_to_string(place.path("out/small.paper.md")).expect("another");
+    assert!(of_the_paper.starts_with("# Small copies, the paper's size (Table 9)"), "{of_the_paper}");
+    assert!(of_the_paper.contains("| 60 |") && !of_the_paper.contains("LSTM"), "{of_the_paper}");
+    // Where all rows have one size there is one table.
+    std::fs::remove_file(place.path("mine/small/sab.cpu.toml")).expect("removed");
+    let shown = place.ok(&reproduce(&["--budget", "paper"]));
+    assert!(shown.contains("small.md") && shown.contains("LSTM"), "{shown}");
+}
+
+#[test]
+fn a_table_of_nothing_is_not_made() {
+    let place = small();
+    let message = place.fails(4, &reproduce(&["--table-only"]));
+    assert!(message.contains("nothing of the table small is in out"), "{message}");
+    assert!(!place.path("out").exists());
+}
+
+#[test]
 fn rows_that_are_done_need_neither_data_nor_the_run() {
     let place = small();
     let first = place.ok(&reproduce(&[]));
@@ -391,12 +422,18 @@ fn rows_that_are_done_need_neither_data_nor_the_run() {
     std::fs::remove_dir_all(place.path("out/runs/small/lstm")).expect("removed");
     place.fails(3, &reproduce(&["--data-dir", "nowhere"]));
     let plan = place.ok(&reproduce(&["--data-dir", "nowhere", "--dry-run"]));
-    assert!(plan.contains("missing") && plan.ends_with("1 of 2 runs done\n"), "{plan}");
+    assert!(
+        plan.contains("missing")
+            && plan.ends_with("1 of 2 runs done, time left unknown without the data of the others (--data-dir)\n"),
+        "{plan}"
+    );
 }
 
 #[test]
 fn what_is_left_is_estimated_from_what_is_done() {
     let place = small();
+    let plan = place.ok(&reproduce(&["--dry-run"]));
+    assert!(plan.ends_with("0 of 2 runs done, time left unknown: none of these rows has been run here\n"), "{plan}");
     place.ok(&reproduce(&["--only", "sab"]));
     let plan = place.ok(&reproduce(&["--dry-run"]));
     assert!(plan.contains("1 of 2 runs done, about 0:0"), "{plan}");
@@ -487,9 +524,9 @@ fn the_attention_of_a_picture_is_kept_with_the_record() {
     let attention = "[attention]\nexperiment = \"small/sab\"\nupdates = [0, 60]\nlast = 10\n\n[[groups]]";
     place.write("mine/small/table.toml", TABLE.replacen("[[groups]]", attention, 1));
     place.write("mine/small/sab.toml", experiment("k_top = 2", "updates = 60\nattention_every = 30"));
-    let nothing = place.sab(&reproduce(&["--table-only"]));
-    assert!(nothing.status.success());
-    assert!(stderr(&nothing).contains("out/small-focus.png is not drawn"), "{}", stderr(&nothing));
+    let other = place.sab(&reproduce(&["--only", "lstm"]));
+    assert!(other.status.success());
+    assert!(stderr(&other).contains("out/small-focus.png is not drawn"), "{}", stderr(&other));
     place.ok(&reproduce(&[]));
     let drawn = std::fs::read(place.path("out/small-focus.svg")).expect("a picture");
     std::fs::remove_dir_all(place.path("out/runs")).expect("removed");

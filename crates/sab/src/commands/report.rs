@@ -40,14 +40,10 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<()> {
             let rendered = results.render(&table)?;
             let views = views_of(&table, &results)?;
             if views.is_empty() {
-                return Err(LabError::Run(format!(
-                    "nothing of the table {0} is in {1}: run it with `sab reproduce {0}`, or say with --results where it is",
-                    table.name,
-                    results.folder.display()
-                )));
+                return Err(results.nothing_of(&table.name));
             }
             let page = report::page(&rendered.title, Some(&rendered), &views)?;
-            (page, results.folder.join(format!("{}.html", table.name)))
+            (page, results.folder.join(format!("{}.html", table.stem)))
         }
         None => {
             let mut views = arguments.what.iter().map(|path| RunView::of_run(path)).collect::<Result<Vec<_>>>()?;
@@ -94,26 +90,31 @@ fn views_of(table: &Table, results: &Results) -> Result<Vec<RunView>> {
 
 /// The table that is asked for, if it is one: a name that is no run directory.
 fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
-    let [one] = &arguments.what[..] else { return Ok(None) };
-    // A folder may have the name of a table.
-    if one.join(CONFIG).exists() {
-        return Ok(None);
-    }
     let results = arguments.kept.open()?;
-    let name = one.to_string_lossy();
-    match results.catalogue.names().contains(&&*name) {
-        true => {
-            let table = results.catalogue.table(&name)?;
-            Ok(Some((results, table)))
-        }
-        false if one.exists() => Ok(None),
-        false => match nearest(&name, results.catalogue.names()) {
-            Some(near) => {
-                Err(LabError::Run(format!("`{name}` is neither a run directory nor a table; did you mean `{near}`?")))
-            }
-            None => Ok(None),
-        },
+    let tables = results.catalogue.names();
+    // A folder may have the name of a table.
+    let is_table =
+        |path: &&PathBuf| tables.iter().any(|table| path.as_os_str() == *table) && !path.join(CONFIG).exists();
+    if let Some(table) = arguments.what.iter().find(is_table) {
+        return match arguments.what.len() {
+            1 => Ok(Some((results.clone(), results.table(&table.to_string_lossy())?))),
+            _ => Err(LabError::Config(format!(
+                "`{}` is a table, and a page shows one table or any number of runs: make a page of each",
+                table.display()
+            ))),
+        };
     }
+    if let [one] = &arguments.what[..]
+        && !one.exists()
+    {
+        let name = one.to_string_lossy();
+        let hint = match nearest(&name, tables.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("`sab train` makes run directories, and the tables are {}", tables.join(", ")),
+        };
+        return Err(LabError::Run(format!("`{name}` is neither a run directory nor a table; {hint}")));
+    }
+    Ok(None)
 }
 
 fn write(out: &Path, page: &str) -> Result<()> {

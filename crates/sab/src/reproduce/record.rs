@@ -94,6 +94,12 @@ impl Record {
         self.transfer.as_ref()?["lengths"].as_array()?.iter().find(of_length)?.get("figures")
     }
 
+    /// Those of some lengths at which it has not been judged. A run that failed cannot be.
+    pub fn lengths_left(&self, lengths: &[usize]) -> Vec<usize> {
+        let left = |length: &&usize| self.summary.is_some() && self.figures_at(Some(**length)).is_none();
+        lengths.iter().filter(left).copied().collect()
+    }
+
     /// What stands in a column.
     pub fn figure(&self, column: &Column) -> Option<f64> {
         let figures = match column.validation {

@@ -26,6 +26,27 @@ pub struct Results {
 }
 
 impl Results {
+    /// A table within the budget. One that has rows of a CPU's size has a title and files of its own at the paper's size, and no
+    /// remedies: those are of a CPU's size.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        let mut table = self.catalogue.table(name)?;
+        let sized = |row: &Row| self.catalogue.variant(row, Budget::Cpu) != row.experiment;
+        if self.budget == Budget::Paper && table.rows().any(sized) {
+            table.title += ", the paper's size";
+            table.stem += ".paper";
+            table.groups.iter_mut().for_each(|group| group.rows.retain(|row| !row.remedy));
+        }
+        Ok(table)
+    }
+
+    /// What is said where nothing of a table has been run.
+    pub fn nothing_of(&self, table: &str) -> LabError {
+        LabError::Run(format!(
+            "nothing of the table {table} is in {}: run it with `sab reproduce {table}`, or say with --results where it is",
+            self.folder.display()
+        ))
+    }
+
     /// Where the record of an experiment is.
     pub fn record(&self, name: &str, seed: u64) -> PathBuf {
         self.folder.join("records").join(name).join(format!("seed{seed}.json"))

@@ -19,6 +19,9 @@ pub struct Table {
     /// The folder it is in.
     #[serde(skip)]
     pub name: String,
+    /// What its files are called, without their endings.
+    #[serde(skip)]
+    pub stem: String,
     /// What it shows.
     pub title: String,
     /// Where it stands in the paper.
@@ -133,7 +136,7 @@ impl Table {
     pub(super) fn of_text(name: &str, text: &str, origin: &str) -> Result<Self> {
         let wrong = |why: String| LabError::Config(format!("{origin}: {why}"));
         let mut table: Table = toml::from_str(text).map_err(|why| wrong(why.to_string()))?;
-        table.name = name.to_string();
+        (table.name, table.stem) = (name.to_string(), name.to_string());
         for group in &table.groups {
             let known = |name: &&String| table.figures.iter().any(|figure| figure.name == **name);
             if let Some(name) = group.figures.iter().find(|name| !known(name)) {

@@ -109,13 +109,14 @@ pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
         Some("all") => lab.results.catalogue.names(),
         Some(name) => vec![name],
     };
-    let tables: Vec<Table> = names.into_iter().map(|name| lab.results.catalogue.table(name)).collect::<Result<_>>()?;
+    let tables: Vec<Table> = names.into_iter().map(|name| lab.results.table(name)).collect::<Result<_>>()?;
     let mut wanted = Vec::new();
     for table in &tables {
         for run in lab.wanted(table)? {
             // Tables share rows.
-            if wanted.iter().all(|known: &Wanted| known.record != run.record) {
-                wanted.push(run);
+            match wanted.iter_mut().find(|known: &&mut Wanted| known.record == run.record) {
+                Some(known) => known.lengths.extend(run.lengths),
+                None => wanted.push(run),
             }
         }
     }
@@ -125,7 +126,12 @@ pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
     match (arguments.dry_run, arguments.table_only) {
         (true, _) => return lab.plan(&wanted),
         // A run directory whose run has ended gets its record.
-        (_, true) => wanted.iter().try_for_each(|wanted| lab.done(wanted).map(|_| ()))?,
+        (_, true) => {
+            let found: Vec<_> = wanted.iter().map(|wanted| lab.done(wanted)).collect::<Result<_>>()?;
+            if found.iter().all(Option::is_none) {
+                return Err(lab.results.nothing_of(arguments.table.as_deref().unwrap_or("all")));
+            }
+        }
         _ => {
             tables.iter().try_for_each(|table| lab.check_attention(table))?;
             lab.run_all(&wanted)?;
@@ -152,7 +158,7 @@ impl Laboratory<'_> {
     fn list(&self) -> Result<()> {
         let mut text = String::from("Tables (`sab reproduce TABLE` runs one):\n");
         for name in self.results.catalogue.names() {
-            let table = self.results.catalogue.table(name)?;
+            let table = self.results.table(name)?;
             let rows = table.rows().count();
             let s = if rows == 1 { "" } else { "s" };
             text += &format!("  {name:<14} {} ({}), {rows} row{s}\n", table.title, table.source);
@@ -164,7 +170,7 @@ impl Laboratory<'_> {
     fn index(&self) -> Result<()> {
         let mut text = String::new();
         for name in self.results.catalogue.names() {
-            let table = self.results.catalogue.table(name)?;
+            let table = self.results.table(name)?;
             let rendered = self.results.render(&table)?;
             text += &rendered.to_index(&|experiment| self.results.catalogue.path_of(experiment));
         }

@@ -15,7 +15,7 @@ impl Laboratory<'_> {
         let rendered = self.results.render(table)?;
         let folder = &self.results.folder;
         std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
-        let file = |kind: &str| folder.join(format!("{}.{kind}", table.name));
+        let file = |kind: &str| folder.join(format!("{}.{kind}", table.stem));
         let markdown = rendered.to_markdown();
         atomic::write(&file("md"), markdown.as_bytes())?;
         atomic::write(&file("csv"), rendered.to_csv().as_bytes())?;
@@ -27,7 +27,7 @@ impl Laboratory<'_> {
 
     /// Draws how the rows learn and, where the table asks for it, how attention forms.
     fn draw(&self, table: &Table) -> Result<()> {
-        let file = |what: &str| self.results.folder.join(format!("{}{what}", table.name));
+        let file = |what: &str| self.results.folder.join(format!("{}{what}", table.stem));
         let mut records = HashMap::new();
         for row in table.rows() {
             records.insert(&row.experiment, self.results.of_row(row)?.1);

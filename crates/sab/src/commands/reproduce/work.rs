@@ -23,6 +23,8 @@ pub(super) struct Wanted {
     experiment: Experiment,
     /// What its row reports.
     figures: Vec<String>,
+    /// The lengths at which its table judges it besides.
+    pub(super) lengths: Vec<usize>,
     pub(super) record: PathBuf,
     run: PathBuf,
 }
@@ -84,7 +86,8 @@ impl Laboratory<'_> {
                     experiment.data_dir.clone_from(data_dir);
                 }
                 let (record, run) = (self.results.record(&name, seed), self.results.run(&name, seed));
-                all.push(Wanted { name: name.clone(), experiment, figures: figures.clone(), record, run });
+                let (name, figures, lengths) = (name.clone(), figures.clone(), table.lengths.clone());
+                all.push(Wanted { name, experiment, figures, lengths, record, run });
             }
         }
         Ok(all)
@@ -137,7 +140,13 @@ impl Laboratory<'_> {
                 (Some(record), _) => {
                     let time =
                         record.effort().map_or(String::new(), |(_, seconds)| format!(" in {}", duration(seconds)));
-                    format!("done{time}")
+                    let lengths = record.lengths_left(&wanted.lengths).into_iter().map(|length| length.to_string());
+                    let lengths: Vec<String> = lengths.collect();
+                    let judged = match lengths.is_empty() {
+                        true => String::new(),
+                        false => format!(", not judged at T={} yet", lengths.join(", ")),
+                    };
+                    format!("done{time}{judged}")
                 }
                 (None, true) => format!("interrupted after {} updates", wanted.made()?),
                 (None, false) => "missing".to_string(),
@@ -145,12 +154,15 @@ impl Laboratory<'_> {
             text += &format!("{:<40} seed {}  {state}\n", wanted.name, wanted.experiment.train.seed);
         }
         let left = match self.missing(wanted, &found) {
-            Ok(missing) if !missing.runs.is_empty() => missing.time_left(0),
+            Ok(missing) if missing.runs.is_empty() => String::new(),
+            Ok(missing) => match missing.time_left(0) {
+                Some(left) => format!(", about {left} left"),
+                None => ", time left unknown: none of these rows has been run here".into(),
+            },
             // Data that is not there is a matter of the run, not of the plan.
-            Ok(_) | Err(LabError::Data(_)) => None,
+            Err(LabError::Data(_)) => ", time left unknown without the data of the others (--data-dir)".into(),
             Err(why) => return Err(why),
         };
-        let left = left.map_or(String::new(), |left| format!(", about {left} left"));
         let done = found.iter().flatten().count();
         print(&format!("{text}{done} of {} runs done{left}\n", wanted.len()))
     }
@@ -236,9 +248,8 @@ impl Laboratory<'_> {
                 false => Record::load(&wanted.record)?,
             };
             let Some(record) = record else { continue };
-            let known = |length: &usize| record.figures_at(Some(*length)).is_some();
-            let missing: Vec<usize> = table.lengths.iter().copied().filter(|length| !known(length)).collect();
-            if missing.is_empty() || record.summary.is_none() {
+            let missing = record.lengths_left(&wanted.lengths);
+            if missing.is_empty() {
                 continue;
             }
             if !wanted.run.exists() {
