@@ -115,7 +115,11 @@ pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
         for run in lab.wanted(table)? {
             // Tables share rows.
             match wanted.iter_mut().find(|known: &&mut Wanted| known.record == run.record) {
-                Some(known) => known.lengths.extend(run.lengths),
+                Some(known) => {
+                    known.lengths.extend(run.lengths);
+                    known.lengths.sort_unstable();
+                    known.lengths.dedup();
+                }
                 None => wanted.push(run),
             }
         }

@@ -140,8 +140,8 @@ impl Laboratory<'_> {
                 (Some(record), _) => {
                     let time =
                         record.effort().map_or(String::new(), |(_, seconds)| format!(" in {}", duration(seconds)));
-                    let lengths = record.lengths_left(&wanted.lengths).into_iter().map(|length| length.to_string());
-                    let lengths: Vec<String> = lengths.collect();
+                    let left = record.lengths_left(&wanted.lengths);
+                    let lengths: Vec<String> = left.iter().map(usize::to_string).collect();
                     let judged = match lengths.is_empty() {
                         true => String::new(),
                         false => format!(", not judged at T={} yet", lengths.join(", ")),
