@@ -21,13 +21,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from sab_reference import Options, Weights, output_layer, sab_lstm
+from sab_reference import CELLS, SCORERS, SPARSIFIERS, Options, Weights, output_layer, sab_lstm, weight_shapes
 
 TOLERANCE = 1e-4
 FORMAT = 1
-GATES = "i, f, g, o"
-# The names of `Weights` and of the output layer in a model folder.
-WEIGHT_NAMES = ("lstm.weight_ih", "lstm.weight_hh", "lstm.bias", "attention.w1", "attention.w2", "attention.w3")
+GATES = "i, f, g, o"  # of an LSTM
+GATES_OF = {"lstm": GATES, "gru": "r, z, n"}
+# The names of `Weights` and of the output layer in a model folder. The cell's prefix is `lstm.` for either cell.
+FOLDER_NAMES = {name: ("lstm." if name in ("weight_ih", "weight_hh", "bias") else "attention.") + name
+                for name in Weights._fields}
 OUTPUT_NAMES = ("output.v1", "output.v2", "output.bias")
 
 
@@ -42,7 +44,7 @@ class Model(NamedTuple):
     tokens: bool  # or dense inputs
 
     def to(self, dtype: torch.dtype) -> Model:
-        weights = Weights(*(tensor.to(dtype) for tensor in self.weights))
+        weights = Weights(**{name: tensor.to(dtype) for name, tensor in self.weights.present().items()})
         return self._replace(weights=weights, output=tuple(tensor.to(dtype) for tensor in self.output))
 
 
@@ -74,10 +76,13 @@ def sizes(config: dict) -> tuple[bool, int, int]:
 
 
 def options_of(settings: dict) -> Options:
-    """The options of the reference; those that only steer gradients are checked all the same."""
+    """The options of the reference; those that only steer gradients are checked all the same.
 
-    def read(key: str, least: int | None = None, words: tuple = ()):
-        value = settings.get(key)
+    The parts may be absent: then they are the defaults. A `novelty` that stores by novelty has no default.
+    """
+
+    def read(key: str, least: int | None = None, words: tuple = (), absent=None):
+        value = settings.get(key, absent)
         if least is not None and is_count(value, least):
             return value
         if any(type(value) is type(word) and value == word for word in words):  # 1 is not True
@@ -85,7 +90,16 @@ def options_of(settings: dict) -> Options:
         allowed = [f"a number from {least}"] * (least is not None) + [json.dumps(word) for word in words]
         raise Wrong(f"`model.{key}` is {json.dumps(value)}, not {' or '.join(allowed)}")
 
+    def read_novelty() -> float | None:
+        value = settings.get("novelty")
+        if type(value) in (int, float) and 0 <= value < float("inf"):
+            return float(value)
+        if value is None and settings.get("store", "every") != "novelty":
+            return None
+        raise Wrong(f"`model.novelty` is {json.dumps(value)}, not a number from 0")
+
     k_trunc, phase = read("k_trunc", 1, ("none",)), read("trunc_phase", 0, ("random",))
+    capacity = read("capacity", 1, ("none", None))
     return Options(
         k_top=read("k_top", 0, ("all",)),
         k_att=read("k_att", 1),
@@ -94,6 +108,13 @@ def options_of(settings: dict) -> Options:
         score_gradient=read("score_gradient", words=("weights", "full")),
         mental_updates=read("mental_updates", words=(True, False)),
         hops=read("hops", words=("all", "one")),
+        cell=read("cell", words=tuple(CELLS), absent="lstm"),
+        scorer=read("scorer", words=tuple(SCORERS), absent="additive"),
+        sparsifier=read("sparsifier", words=tuple(SPARSIFIERS), absent="prominence"),
+        store=read("store", words=("every", "novelty"), absent="every"),
+        novelty=read_novelty(),
+        capacity=None if capacity == "none" else capacity,
+        evict=read("evict", words=("oldest", "least-attended"), absent="oldest"),
     )
 
 
@@ -123,20 +144,21 @@ def build_model(config: object, tensors: dict[str, Tensor]) -> Model:
     settings = config["model"]
     if settings.get("kind") != "sab":
         raise Wrong(f'the model is of kind {json.dumps(settings.get("kind"))}; the reference knows only "sab"')
-    if config.get("format") != FORMAT or config.get("gates") != GATES:
+    gates = GATES_OF.get(str(settings.get("cell")), GATES)
+    if config.get("format") != FORMAT or config.get("gates") != gates:
         raise Wrong(f"config.json has format {json.dumps(config.get('format'))} and gates "
-                    f"{json.dumps(config.get('gates'))}, not {FORMAT} and {json.dumps(GATES)}")
+                    f"{json.dumps(config.get('gates'))}, not {FORMAT} and {json.dumps(gates)}")
     hidden = settings.get("hidden")
     if not is_count(hidden, 1):
         raise Wrong(f"`model.hidden` is {json.dumps(hidden)}, not a number from 1")
     tokens, inputs, outputs = sizes(config)
     options = options_of(settings)
-    shapes = [(4 * hidden, inputs), (4 * hidden, hidden), (4 * hidden,), (hidden, hidden), (hidden, hidden), (hidden,),
-              (outputs, hidden), (outputs, hidden), (outputs,)]
-    names = WEIGHT_NAMES + OUTPUT_NAMES
-    check_tensors(tensors, dict(zip(names, shapes)), dict.fromkeys(names, (torch.float32,)))
-    weights, output = (tuple(tensors[name].double() for name in part) for part in (WEIGHT_NAMES, OUTPUT_NAMES))
-    return Model(Weights(*weights), output, options, tokens)
+    weights = weight_shapes(options.cell, options.scorer, inputs, hidden)
+    shapes = {FOLDER_NAMES[name]: shape for name, shape in weights.items()}
+    shapes |= dict(zip(OUTPUT_NAMES, [(outputs, hidden), (outputs, hidden), (outputs,)]))
+    check_tensors(tensors, shapes, dict.fromkeys(shapes, (torch.float32,)))
+    return Model(Weights(**{name: tensors[FOLDER_NAMES[name]].double() for name in weights}),
+                 tuple(tensors[name].double() for name in OUTPUT_NAMES), options, tokens)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -21,6 +21,10 @@ class Case:
     carried: tuple[int, ...] | str | None = None
     # Keep only so many of each row's newest memories: the number of slots does not follow from that of steps.
     slots_kept: int | None = None
+    # The file also has the step of every slot and what it has received. The first 80 cases are older than that.
+    tells_slots: bool = False
+    # Options that cannot make a difference here, so that the case need not show one.
+    indifferent: tuple[str, ...] = ()
 
 
 def gradient_rules() -> list[Case]:
@@ -123,5 +127,114 @@ def long_sequences() -> list[Case]:
     ]
 
 
+PARTS = [  # each part that is not the default, by itself
+    ("R15: gru", dict(cell="gru")),
+    ("R16: dot", dict(scorer="dot")),
+    ("R16: cosine", dict(scorer="cosine")),
+    ("R17: softmax", dict(sparsifier="softmax")),
+    ("R18: novelty", dict(store="novelty", novelty=0.8)),
+    ("R18: capacity, oldest", dict(capacity=3)),
+    ("R18: capacity, least attended", dict(capacity=3, evict="least-attended")),
+]
+GRADIENTS = [("weights", True, "all"), ("weights", True, "one"), ("full", True, "all"), ("full", True, "one"),
+             ("full", False, "all"), ("weights", False, "one")]
+
+
+def parts_alone() -> list[Case]:
+    """R15-R18: each part with four combinations of the gradient rules, tokens and dense inputs, odd sizes."""
+    cases = []
+    for part_number, (description, part) in enumerate(PARTS):
+        for place in range(4):
+            number = len(cases)
+            rules = GRADIENTS[(part_number + (0, 2, 3, 4)[place]) % 6]
+            options = Options(2 + number % 3 % 2, 1 + number % 2, (4, 3, None, 5, 6)[number % 5], number // 5 % 3, *rules,
+                              **part)
+            cases.append(Case(
+                f"{description}; {rules[0]}, mental updates {'on' if rules[1] else 'off'}, hops {rules[2]}", options,
+                batch=1 + number % 3, time=9 + number % 5, inputs=2 + number // 2 % 3, hidden=(5, 7, 3, 6, 9)[number % 5],
+                tokens=number // 2 % 2 == 1, loss_on_last_step=number % 9 == 4, tells_slots=True,
+            ))
+    return cases
+
+
+def parts_together() -> list[Case]:
+    """R15-R18: combinations."""
+    least, novel = dict(evict="least-attended"), dict(store="novelty", novelty=0.7)
+    settings = [
+        ("gru, dot", Options(3, 1, 4, 1, "full", cell="gru", scorer="dot"), {}),
+        ("gru, cosine, softmax", Options(3, 1, 5, cell="gru", scorer="cosine", sparsifier="softmax"), dict(tokens=True)),
+        ("gru, cosine, softmax, full, one hop", Options(2, 2, 4, 2, "full", True, "one", cell="gru", scorer="cosine",
+         sparsifier="softmax"), dict(hidden=11)),
+        ("dot, softmax", Options(3, 1, 4, scorer="dot", sparsifier="softmax"), dict(hidden=13, batch=1)),
+        ("dot, softmax, full, one hop", Options(2, 1, 3, 1, "full", True, "one", scorer="dot", sparsifier="softmax"),
+         dict(tokens=True)),
+        ("cosine, novelty", Options(2, 1, 4, scorer="cosine", **novel), dict(time=14)),
+        ("cosine, novelty, full", Options(3, 1, None, 0, "full", scorer="cosine", store="novelty", novelty=0.9),
+         dict(time=13, hidden=6, tokens=True)),
+        ("gru, novelty, capacity, oldest", Options(2, 1, 5, cell="gru", capacity=3, **novel), dict(time=14, hidden=7)),
+        ("additive, softmax, novelty", Options(2, 1, 4, 1, "full", sparsifier="softmax", **novel), dict(time=13)),
+        ("novelty, least attended", Options(2, 1, 4, capacity=3, **novel, **least), dict(time=16, tokens=True)),
+        ("novelty, least attended, full, one hop", Options(3, 1, 5, 2, "full", True, "one", capacity=4, **novel, **least),
+         dict(time=18)),
+        ("softmax, capacity 1", Options(1, 2, 3, sparsifier="softmax", capacity=1),
+         dict(time=13, indifferent=("sparsifier",))),
+        ("dot, least attended, full, one hop", Options(2, 1, 4, 0, "full", True, "one", scorer="dot", capacity=3, **least),
+         dict(time=14, hidden=9)),
+        ("softmax, least attended", Options(2, 1, 4, sparsifier="softmax", capacity=4, **least), dict(time=16, hidden=7)),
+        ("all memories, capacity, oldest", Options(ALL, 1, 4, capacity=3), dict(time=12, hidden=9)),
+        ("all memories, capacity, least attended, full", Options(ALL, 2, None, 0, "full", capacity=3, **least),
+         dict(time=14, tokens=True)),
+        ("k_top above the capacity", Options(7, 1, 5, 1, capacity=4), dict(time=12)),
+        ("k_top above the capacity, softmax", Options(9, 1, 4, 0, "full", sparsifier="softmax", capacity=5, **least),
+         dict(time=13, indifferent=("sparsifier",))),
+        ("cosine, capacity 1, full", Options(ALL, 2, None, 0, "full", scorer="cosine", capacity=1), dict(time=11)),
+        ("every part", Options(2, 1, 4, 1, "full", cell="gru", scorer="cosine", sparsifier="softmax", capacity=3,
+         **novel, **least), dict(time=15, hidden=7)),
+        ("every part, one hop, loss on the last step", Options(2, 1, 5, 0, "weights", True, "one", cell="gru",
+         scorer="dot", sparsifier="softmax", capacity=3, **novel, **least), dict(time=15, loss_on_last_step=True)),
+        ("gru without attention", Options(0, 1, 4, 1, cell="gru"), dict(time=11, hidden=7, batch=3)),
+        ("novelty 0 stores whatever is not the same", Options(2, 2, 4, store="novelty", novelty=0.0),
+         dict(indifferent=("store",))),
+        ("a novelty that nothing reaches", Options(2, 1, 4, scorer="dot", store="novelty", novelty=1000.0),
+         dict(indifferent=("mental_updates", "hops", "score_gradient"))),
+        ("60 steps, novelty, loss on the last", Options(2, 2, 5, 0, store="novelty", novelty=0.9, capacity=6),
+         dict(time=60, hidden=4, loss_on_last_step=True)),
+        ("40 steps, least attended, cosine, softmax", Options(3, 2, 6, 1, scorer="cosine", sparsifier="softmax",
+         capacity=5, **least), dict(time=40, hidden=4, tokens=True)),
+    ]
+    return [Case(f"R15-R18: {description}", options, tells_slots=True, **(dict(time=11) | shape))
+            for description, options, shape in settings]
+
+
+def parts_carried() -> list[Case]:
+    """R14 for R15-R18: rows of different age with different slots, their steps and what they have received."""
+    least, novel = dict(evict="least-attended"), dict(store="novelty", novelty=0.8)
+    settings = [
+        ("the defaults", Options(2, 2, 3), dict(batch=3, carried=(0, 5, 8))),
+        ("the defaults, old memories dropped", Options(2, 1, 4), dict(carried=(9, 4), slots_kept=3)),
+        ("gru", Options(2, 2, 3, 1, cell="gru"), dict(batch=3, hidden=7, carried=(4, 0, 7))),
+        ("gru without attention", Options(0, 2, 4, cell="gru"), dict(carried=(0, 6))),
+        ("gru, an initial hidden state", Options(2, 2, 4, cell="gru", scorer="dot"),
+         dict(carried="initial hidden state")),
+        ("cosine, full", Options(2, 1, 4, 0, "full", scorer="cosine"), dict(batch=3, carried=(5, 0, 2))),
+        ("cosine, an initial hidden state", Options(ALL, 2, None, 0, "full", scorer="cosine"),
+         dict(carried="initial hidden state")),
+        ("dot, softmax", Options(3, 1, 3, 2, scorer="dot", sparsifier="softmax"), dict(hidden=9, carried=(6, 3))),
+        ("novelty", Options(2, 1, 4, **novel), dict(batch=4, tokens=True, carried=(9, 0, 3, 6))),
+        ("novelty, one step", Options(2, 1, 4, store="novelty", novelty=0.5),
+         dict(batch=3, time=1, hidden=7, carried=(9, 4, 6))),
+        ("capacity, oldest, full", Options(2, 1, 4, 0, "full", capacity=3), dict(batch=3, carried=(8, 0, 2))),
+        ("least attended", Options(2, 1, 3, 1, capacity=3, **least), dict(batch=3, carried=(1, 9, 4))),
+        ("gru, cosine, softmax, novelty, least attended, one hop", Options(2, 1, 4, 0, "full", True, "one", cell="gru",
+         scorer="cosine", sparsifier="softmax", capacity=3, **novel, **least), dict(batch=3, hidden=6, carried=(7, 0, 10))),
+        ("novelty, least attended, loss on the last step", Options(2, 1, 5, 0, capacity=2, **novel, **least),
+         dict(time=14, carried=(6, 11), loss_on_last_step=True)),
+    ]
+    return [Case(f"R14-R18: {description}", options, tells_slots=True, **(dict(time=9) | shape))
+            for description, options, shape in settings]
+
+
 def all_cases() -> list[Case]:
-    return [*gradient_rules(), *truncation_grid(), *shapes(), *plain_lstm(), *carried_states(), *long_sequences()]
+    """New cases come last: a case's number is part of its seed."""
+    return [*gradient_rules(), *truncation_grid(), *shapes(), *plain_lstm(), *carried_states(), *long_sequences(),
+            *parts_alone(), *parts_together(), *parts_carried()]

@@ -22,7 +22,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from golden_cases import Case, all_cases
-from sab_reference import Options, State, Weights, fresh_state, sab_lstm
+from sab_reference import Options, Output, State, Weights, fresh_state, sab_lstm, weight_shapes
 
 GOLDENS = Path(__file__).parent / "goldens" / "sab_lstm.safetensors"
 
@@ -34,6 +34,12 @@ SAFETY = 20
 # No two scores around the threshold are closer than this, and no normaliser sum(w) is smaller.
 SCORE_GAP = 1e-3
 NORMALISER = 5e-2
+# |h - last| / |h| stays this far from the threshold (a share of the threshold if that is above 1).
+NOVELTY_GAP = 1e-3
+# What the two least attended memories have received differs by this, or both have received exactly nothing.
+RECEIVED_GAP = 1e-4
+# A vector whose direction counts has at least this length, unless it is zero.
+COSINE_LENGTH = 2e-2
 LARGEST_GRADIENT = 100.0
 # A gradient that is zero in exact arithmetic (k_top = 1: a single weight is always 1) is stored as zero.
 ROUND_OFF = 1e-12
@@ -51,14 +57,12 @@ def draw(case: Case, number: int, attempt: int) -> dict[str, torch.Tensor]:
 
     hidden = case.hidden
     bound = hidden**-0.5
-    tensors = {
-        "weight_ih": uniform(4 * hidden, case.inputs, scale=1.5 * max(bound, case.inputs**-0.5)),
-        "weight_hh": uniform(4 * hidden, hidden, scale=bound),
-        "bias": uniform(4 * hidden, scale=bound),
-        "w1": uniform(hidden, hidden, scale=3 * bound),
-        "w2": uniform(hidden, hidden, scale=3 * bound),
-        "w3": uniform(hidden, scale=3.0),
-    }
+    scales = {"weight_ih": 1.5 * max(bound, case.inputs**-0.5), "weight_hh": bound, "bias": bound, "w1": 3 * bound,
+              "w2": 3 * bound, "w3": 3.0, "temperature": 1.0}
+    shapes = weight_shapes(case.options.cell, case.options.scorer, case.inputs, hidden)
+    tensors = {name: uniform(*shape, scale=scales[name]) for name, shape in shapes.items()}
+    if "temperature" in tensors:
+        tensors["temperature"] += 3.0
     if case.tokens:
         tensors["tokens"] = torch.from_numpy(random.integers(0, case.inputs, (case.batch, case.time)))
     else:
@@ -69,52 +73,64 @@ def draw(case: Case, number: int, attempt: int) -> dict[str, torch.Tensor]:
             cotangent[:, :-1] = 0
         tensors[f"cotangent/{output}"] = cotangent
     if case.carried is not None:
-        state = draw_state(case, random, Weights(*(tensors[name] for name in Weights._fields)))
-        tensors |= {f"state/{name}": value for name, value in state._asdict().items()}
+        state = draw_state(case, random, Weights(**{name: tensors[name] for name in shapes}))
+        tensors |= {f"state/{name}": value for name, value in state._asdict().items() if value is not None}
     return tensors
 
 
 def draw_state(case: Case, random: np.random.Generator, weights: Weights) -> State:
     """A state as R14 carries it: each row has run for a number of steps of its own."""
-    fresh = fresh_state(case.batch, case.hidden, torch.float64)
+    cell, has_c = case.options.cell, case.options.cell == "lstm"
+    fresh = fresh_state(case.batch, case.hidden, torch.float64, cell)
     if case.carried == "initial hidden state":  # h(0) is not zero, and the null slot holds it (R2)
         h, c = torch.from_numpy(random.uniform(-0.5, 0.5, (2, case.batch, case.hidden)).astype(np.float32)).double()
-        return fresh._replace(h=h, c=c, memory=h[:, None].clone())
+        return fresh._replace(h=h, c=c if has_c else None, memory=h[:, None].clone())
 
     rows = []
     for steps in case.carried:
         x = torch.from_numpy(random.standard_normal((1, steps, case.inputs)))
-        one = fresh_state(1, case.hidden, torch.float64)
+        one = fresh_state(1, case.hidden, torch.float64, cell)
         rows.append(sab_lstm(x, weights, case.options, one).state if steps else one)
-    memories = [row.memory[0, -case.slots_kept :] if case.slots_kept else row.memory[0] for row in rows]
+
+    def joined(name: str) -> torch.Tensor:
+        return torch.cat([getattr(row, name) for row in rows])
+
+    def slots_joined(name: str, padding: int = 0) -> torch.Tensor:
+        kept = [getattr(row, name)[0, -case.slots_kept :] if case.slots_kept else getattr(row, name)[0] for row in rows]
+        return torch.nn.utils.rnn.pad_sequence(kept, batch_first=True, padding_value=padding)
+
+    slot_steps = slots_joined("slot_steps", padding=-1)
     return State(
-        h=torch.cat([row.h for row in rows]).float().double(),
-        c=torch.cat([row.c for row in rows]).float().double(),
-        memory=torch.nn.utils.rnn.pad_sequence(memories, batch_first=True).float().double(),
-        slots=torch.tensor([len(memory) for memory in memories]),
-        steps=torch.cat([row.steps for row in rows]),
+        h=joined("h").float().double(),
+        c=joined("c").float().double() if has_c else None,
+        memory=slots_joined("memory").float().double(),
+        slots=(slot_steps >= 0).sum(dim=1),
+        steps=joined("steps"),
+        slot_steps=slot_steps,
+        received=slots_joined("received").float().double(),
     )
 
 
-def evaluate(tensors: dict[str, torch.Tensor], options: Options, dtype: torch.dtype):
-    """Outputs and gradients, as they are stored; and the scores."""
+def evaluate(tensors: dict[str, torch.Tensor], options: Options, dtype: torch.dtype) -> tuple[dict, Output]:
+    """Outputs and gradients, as they are stored; and what the reference returned."""
     cast = {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()}
     leaves = {n: cast[n].clone().requires_grad_() for n in (*Weights._fields, "x") if n in cast}
-    weights = Weights(*(leaves[name] for name in Weights._fields))
+    weights = Weights(**{name: leaf for name, leaf in leaves.items() if name != "x"})
     state = None
     if "state/h" in cast:
-        state = State(*(cast[f"state/{name}"] for name in State._fields))
+        state = State(**{name: cast.get(f"state/{name}") for name in State._fields})
     output = sab_lstm(leaves["x"] if "x" in leaves else cast["tokens"], weights, options, state)
     loss = (output.hidden * cast["cotangent/hidden"]).sum() + (output.summary * cast["cotangent/summary"]).sum()
     loss.backward()
 
     results = {"out/hidden": output.hidden.detach(), "out/summary": output.summary.detach()}
     for name, value in output.state._asdict().items():
-        results[f"out/final_{name}" if name in ("h", "c") else f"out/{name}"] = value
+        if value is not None:
+            results[f"out/final_{name}" if name in ("h", "c") else f"out/{name}"] = value
     for name, leaf in leaves.items():
         grad = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
         results[f"grad/{name}"] = torch.zeros_like(grad) if grad.abs().max() < ROUND_OFF else grad
-    return results, output.scores
+    return results, output
 
 
 def gradient_scale(results: dict[str, torch.Tensor], name: str) -> float:
@@ -123,17 +139,39 @@ def gradient_scale(results: dict[str, torch.Tensor], name: str) -> float:
     return max(results[name].abs().max().item(), 0.01 * largest)
 
 
-def complaint(results, scores, narrow_results, options: Options) -> str | None:
-    """Why a draw makes no good golden."""
+def close_choice(tensors: dict[str, torch.Tensor], output: Output, options: Options) -> str | None:
+    """A choice that float32 might make otherwise."""
     if options.k_top not in (0, "all"):
-        for step_scores in itertools.chain.from_iterable(scores):
-            if len(step_scores) > options.k_top:
-                top = step_scores.sort(descending=True).values[: options.k_top + 2]
-                if (top[:-1] - top[1:])[-2:].min() < SCORE_GAP:
+        for scores in itertools.chain.from_iterable(output.scores):
+            if len(scores) > options.k_top:
+                top = scores.sort(descending=True).values[: options.k_top + 2]
+                gaps = top[:-1] - top[1:]  # the last two: on either side of the threshold
+                if (gaps[-2:] if options.sparsifier == "prominence" else gaps[options.k_top - 1]).min() < SCORE_GAP:
                     return "scores nearly tie"
-                if (top[: options.k_top] - top[options.k_top]).sum() < NORMALISER:
+                normaliser = (top[: options.k_top] - top[options.k_top]).sum()
+                if options.sparsifier == "prominence" and normaliser < NORMALISER:
                     return "small normaliser"
+    for novelty in itertools.chain.from_iterable(output.novelties):
+        if not abs(novelty - options.novelty) >= NOVELTY_GAP * max(1.0, options.novelty):
+            return "barely new"
+    for received in itertools.chain.from_iterable(output.contenders):
+        least = received.sort().values[:2]
+        if len(least) == 2 and least[1] - least[0] < RECEIVED_GAP and least.any():
+            return "received nearly the same"
+    if options.scorer == "cosine":
+        vectors = [output.hidden - output.summary, output.hidden, tensors.get("state/memory", output.hidden)]
+        for vector in vectors:  # every h_hat, every h that may be stored, and what was stored before
+            lengths = (vector.detach() @ tensors["w1"].T).norm(dim=-1)
+            if ((0 < lengths) & (lengths < COSINE_LENGTH)).any():
+                return "a short vector"
+    return None
+
+
+def complaint(results, narrow_results) -> str | None:
+    """What float32 cannot reproduce."""
     for name, value in results.items():
+        if narrow_results[name].shape != value.shape:
+            return f"float32 disagrees on {name}"
         error = (narrow_results[name].double() - value.double()).abs().max().item()
         if name.startswith("out/"):
             allowed = OUTPUT_TOLERANCE * max(1.0, value.abs().max().item())
@@ -158,7 +196,17 @@ def indifferent_to(tensors, results, case: Case) -> str | None:
             others["hops"] = {"all": "one", "one": "all"}[options.hops]
         if options.k_top != 1:  # a single weight is always 1, and the scores have no gradient
             others["score_gradient"] = {"weights": "full", "full": "weights"}[options.score_gradient]
+        if options.sparsifier != "prominence":
+            others["sparsifier"] = "prominence"
+        if options.store != "every":
+            others["store"] = "every"
+        if options.capacity is not None:
+            others["capacity"] = options.capacity + 1
+            if options.capacity > 1:
+                others["evict"] = {"oldest": "least-attended", "least-attended": "oldest"}[options.evict]
     for name, value in others.items():
+        if name in case.indifferent:
+            continue
         changed, _ = evaluate(tensors, replace(options, **{name: value}), torch.float64)
         difference = max((changed[key] - results[key]).abs().max().item() / gradient_scale(results, key)
                          for key in results if key.startswith("grad/"))
@@ -167,15 +215,23 @@ def indifferent_to(tensors, results, case: Case) -> str | None:
     return None
 
 
+def told(tensors: dict[str, torch.Tensor], case: Case) -> dict[str, torch.Tensor]:
+    """The tensors that the case's part of the file has."""
+    untold = () if case.tells_slots else ("slot_steps", "received")
+    return {name: tensor for name, tensor in tensors.items() if name.split("/")[-1] not in untold}
+
+
 def make_case(case: Case, number: int, attempt: int):
     """The tensors to store, or why this attempt is no good."""
     tensors = draw(case, number, attempt)
-    results, scores = evaluate(tensors, case.options, torch.float64)
-    narrow_results, _ = evaluate(tensors, case.options, torch.float32)
-    reason = complaint(results, scores, narrow_results, case.options)
+    results, output = evaluate(tensors, case.options, torch.float64)
+    results = told(results, case)
+    reason = close_choice(tensors, output, case.options)
+    if reason is None:
+        reason = complaint(results, evaluate(tensors, case.options, torch.float32)[0])
     if reason is None and case.time > 2:
         reason = indifferent_to(tensors, results, case)
-    return tensors | results, reason
+    return told(tensors, case) | results, reason
 
 
 def metadata_of(case: Case, attempt: int) -> str:

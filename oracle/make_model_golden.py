@@ -21,9 +21,10 @@ from safetensors import safe_open
 from safetensors.torch import load
 from torch import Tensor
 
-from check_model import (FORMAT, GATES, OUTPUT_NAMES, TOLERANCE, WEIGHT_NAMES, Model, Wrong, build_model, load_example,
+from check_model import (FOLDER_NAMES, FORMAT, GATES, OUTPUT_NAMES, TOLERANCE, Model, Wrong, build_model, load_example,
                          load_model, read_tensors, run, sizes)
 from make_goldens import NORMALISER, SCORE_GAP, serialise
+from sab_reference import weight_shapes
 
 GOLDENS = Path(__file__).parent / "goldens"
 MODEL, CONFIG, EXAMPLE = "model.safetensors", "config.json", "example.safetensors"
@@ -76,16 +77,12 @@ def draw(config: dict, number: int, attempt: int) -> tuple[dict[str, Tensor], st
 
     tokens, inputs, outputs = sizes(config)
     bound = HIDDEN**-0.5
-    weights = [
-        uniform(4 * HIDDEN, inputs, scale=1.5 * inputs**-0.5),
-        uniform(4 * HIDDEN, HIDDEN, scale=bound),
-        uniform(4 * HIDDEN, scale=bound),
-        uniform(HIDDEN, HIDDEN, scale=3 * bound),
-        uniform(HIDDEN, HIDDEN, scale=3 * bound),
-        uniform(HIDDEN, scale=3.0),
-    ]
+    scales = {"weight_ih": 1.5 * inputs**-0.5, "weight_hh": bound, "bias": bound, "w1": 3 * bound, "w2": 3 * bound,
+              "w3": 3.0}
+    shapes = weight_shapes("lstm", "additive", inputs, HIDDEN)
+    weights = {FOLDER_NAMES[name]: uniform(*shape, scale=scales[name]) for name, shape in shapes.items()}
     output = [uniform(outputs, HIDDEN, scale=1.0), uniform(outputs, HIDDEN, scale=1.0), uniform(outputs, scale=1.0)]
-    tensors = dict(zip(WEIGHT_NAMES + OUTPUT_NAMES, weights + output, strict=True))
+    tensors = weights | dict(zip(OUTPUT_NAMES, output, strict=True))
     if tokens:
         return tensors, "tokens", torch.from_numpy(random.integers(0, inputs, (BATCH, TIME)))
     return tensors, "dense", torch.from_numpy(random.standard_normal((BATCH, TIME, inputs), np.float32))

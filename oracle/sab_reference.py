@@ -1,8 +1,11 @@
-"""The SAB-LSTM in plain PyTorch: the specification as a program.
+"""The model in plain PyTorch: the specification as a program.
 
 It is written to be read and trusted, not to be fast: every row of a batch runs by itself, one step at a time,
-and what gradient may not pass is a `detach`. The rule numbers (R1..R14) are those of the model's specification;
+and what gradient may not pass is a `detach`. The rule numbers (R1..R18) are those of the model's specification;
 "Algorithm 1" is the algorithm of the paper *Sparse Attentive Backtracking*.
+
+A model has four parts: a cell, a scorer, a sparsifier and a store. Each kind of a part is one small function; `CELLS`,
+`SCORERS` and `SPARSIFIERS` name them. The defaults are the paper's SAB-LSTM.
 
 Everything works in the dtype of the weights. Goldens are made in float64.
 """
@@ -16,28 +19,60 @@ import torch
 from torch import Tensor
 
 
-class Weights(NamedTuple):
-    """Parameters in PyTorch's order; the gates of the first three are stacked as i, f, g, o."""
+# How much of what a memory has received is left one step later (R18).
+DECAY = 0.999
 
-    weight_ih: Tensor  # [4 * hidden, input]
-    weight_hh: Tensor  # [4 * hidden, hidden]
+
+class Weights(NamedTuple):
+    """Parameters in PyTorch's order. The gates are stacked as i, f, g, o (LSTM, 4 of them) or r, z, n (GRU, 3).
+
+    A GRU's bias has 4 parts: r, z, the candidate's input side and its hidden side. What a scorer does not have is None.
+    """
+
+    weight_ih: Tensor  # [gates * hidden, input]
+    weight_hh: Tensor  # [gates * hidden, hidden]
     bias: Tensor  # [4 * hidden]
-    w1: Tensor  # [hidden, hidden], applied to a memory
-    w2: Tensor  # [hidden, hidden], applied to the provisional hidden state
-    w3: Tensor  # [hidden]
+    w1: Tensor  # [hidden, hidden], applied to a memory; with `cosine` to the provisional hidden state as well
+    w2: Tensor | None = None  # [hidden, hidden], applied to the provisional hidden state
+    w3: Tensor | None = None  # [hidden]
+    temperature: Tensor | None = None  # [1]
+
+    def present(self) -> dict[str, Tensor]:
+        """Those that the model has, by name."""
+        return {name: tensor for name, tensor in self._asdict().items() if tensor is not None}
+
+
+def weight_shapes(cell: str, scorer: str, inputs: int, hidden: int) -> dict[str, tuple[int, ...]]:
+    """The parameters that these parts have, in the order of `Weights` (R1, R3, R15, R16)."""
+    gates = {"lstm": 4, "gru": 3}[cell]
+    square = (hidden, hidden)
+    return {
+        "weight_ih": (gates * hidden, inputs), "weight_hh": (gates * hidden, hidden), "bias": (4 * hidden,),
+    } | {
+        "additive": {"w1": square, "w2": square, "w3": (hidden,)},
+        "dot": {"w1": square, "w2": square},
+        "cosine": {"w1": square, "temperature": (1,)},
+    }[scorer]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is stored, what is retrieved, and where gradient stops."""
+    """The parts of the model, what is stored, what is retrieved, and where gradient stops."""
 
-    k_top: int | str  # 0 (plain LSTM), n, or "all" (R6)
-    k_att: int  # a memory is stored every k_att steps (R2)
+    k_top: int | str  # 0 (no memories), n, or "all" (R6)
+    k_att: int  # states after multiples of k_att steps can be stored (R2, R18)
     k_trunc: int | None = None  # None: the sequential path is never cut (R9)
     trunc_phase: int = 0  # shifts the grid of truncation points (R9)
     score_gradient: str = "weights"  # or "full" (R10)
     mental_updates: bool = True  # (R11)
     hops: str = "all"  # or "one" (R12)
+    cell: str = "lstm"  # or "gru" (R15)
+    scorer: str = "additive"  # or "dot", "cosine" (R16)
+    sparsifier: str = "prominence"  # or "softmax" (R17)
+    store: str = "every"  # or "novelty" (R18)
+    novelty: float | None = None  # how new a state has to be for `store = "novelty"`
+    capacity: int | None = None  # how many memories there can be besides the null slot; None: any number
+    evict: str = "oldest"  # or "least-attended": which memory makes room
 
     def __post_init__(self):
         assert self.k_top == "all" or self.k_top >= 0
@@ -45,9 +80,13 @@ class Options:
         assert self.k_trunc is None or self.k_trunc >= 1
         assert self.score_gradient in ("weights", "full")
         assert self.hops in ("all", "one")
+        assert self.cell in CELLS and self.scorer in SCORERS and self.sparsifier in SPARSIFIERS
+        assert self.store == "every" or self.store == "novelty" and self.novelty >= 0
+        assert self.capacity is None or self.capacity >= 1
+        assert self.evict in ("oldest", "least-attended")
 
-    def stores_after(self, step: int) -> bool:
-        """R2. A plain LSTM has no use for memories and keeps those it was given."""
+    def can_store_after(self, step: int) -> bool:
+        """R2, R18. A model without attention has no use for memories and keeps those it was given."""
         return self.k_top != 0 and step % self.k_att == 0
 
     def cuts_after(self, step: int) -> bool:
@@ -59,34 +98,46 @@ class State(NamedTuple):
     """What is carried from one call to the next, for each row by itself (R14)."""
 
     h: Tensor  # [batch, hidden]
-    c: Tensor  # [batch, hidden]
-    memory: Tensor  # [batch, slots, hidden]; rows with fewer slots are padded with zeros
+    c: Tensor | None  # [batch, hidden]; a GRU has none
+    memory: Tensor  # [batch, slots, hidden]; rows with fewer slots are padded with zeros; the null slot is the first
     slots: Tensor  # [batch], int64: how many slots of the row are memories
     steps: Tensor  # [batch], int64: how many steps the row has seen
+    slot_steps: Tensor  # [batch, slots], int64: after which step each was stored, 0 for the null slot; padded with -1
+    received: Tensor  # [batch, slots]: the decayed sum of the weights each has received (R18); padded with 0
 
 
 class Output(NamedTuple):
+    """The last three are to look at, detached: what the choices hung on."""
+
     hidden: Tensor  # h, [batch, time, hidden]
     summary: Tensor  # s, [batch, time, hidden]
     state: State
-    scores: list[list[Tensor]]  # a, for every row and step one value for each memory; to look at, detached
+    scores: list[list[Tensor]]  # a, for every row and step one value for each memory
+    novelties: list[list[float]]  # |h - last| / |h|, for every row and every state that could be stored
+    contenders: list[list[Tensor]]  # for every row and least-attended eviction, what the memories had received
 
 
-def fresh_state(batch: int, hidden: int, dtype: torch.dtype) -> State:
+def fresh_state(batch: int, hidden: int, dtype: torch.dtype, cell: str = "lstm") -> State:
     """Zero h and c, and the null slot: a memory of the zero initial hidden state (R2)."""
     return State(
         h=torch.zeros(batch, hidden, dtype=dtype),
-        c=torch.zeros(batch, hidden, dtype=dtype),
+        c=torch.zeros(batch, hidden, dtype=dtype) if cell == "lstm" else None,
         memory=torch.zeros(batch, 1, hidden, dtype=dtype),
         slots=torch.ones(batch, dtype=torch.int64),
         steps=torch.zeros(batch, dtype=torch.int64),
+        slot_steps=torch.zeros(batch, 1, dtype=torch.int64),
+        received=torch.zeros(batch, 1, dtype=dtype),
     )
 
 
+# Cells: what the input and the state before make of h_hat. Both take and return c; a GRU's is None.
+
+
 def project_input(x: Tensor, weights: Weights) -> Tensor:
-    """W_ih x + b, [4 * hidden], for a dense x [input] or for a token, the number of the one in a one-hot x."""
+    """W_ih x + b, [gates * hidden], for a dense x [input] or for a token, the number of the one in a one-hot x."""
     # Step by step, although one product for the sequence would do: its rounding would depend on the length (R14).
-    return (weights.weight_ih @ x if x.is_floating_point() else weights.weight_ih[:, x]) + weights.bias
+    product = weights.weight_ih @ x if x.is_floating_point() else weights.weight_ih[:, x]
+    return product + weights.bias[: len(product)]  # a GRU's last bias belongs to the hidden side
 
 
 def lstm_cell(projected_input: Tensor, h: Tensor, c: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
@@ -96,105 +147,209 @@ def lstm_cell(projected_input: Tensor, h: Tensor, c: Tensor, weights: Weights) -
     return torch.sigmoid(o) * torch.tanh(c), c
 
 
-def score(memories: Tensor, h_hat: Tensor, weights: Weights) -> Tensor:
-    """R3: a_i = W3 . tanh(W1 m_i + W2 h_hat). [slots, hidden], [hidden] -> [slots]"""
+def gru_cell(projected_input: Tensor, h: Tensor, c: None, weights: Weights) -> tuple[Tensor, None]:
+    """R15: h_hat [hidden]. The reset gate is applied after the recurrent product."""
+    input_r, input_z, input_n = projected_input.chunk(3)
+    hidden_r, hidden_z, hidden_n = (weights.weight_hh @ h).chunk(3)
+    r, z = torch.sigmoid(input_r + hidden_r), torch.sigmoid(input_z + hidden_z)
+    n = torch.tanh(input_n + r * (hidden_n + weights.bias[-len(h) :]))
+    return (1 - z) * n + z * h, None
+
+
+CELLS = {"lstm": lstm_cell, "gru": gru_cell}
+
+
+# Scorers: memories [slots, hidden] and h_hat [hidden] -> a [slots]
+
+
+def additive_scores(memories: Tensor, h_hat: Tensor, weights: Weights) -> Tensor:
+    """R3: a_i = W3 . tanh(W1 m_i + W2 h_hat)."""
     return torch.tanh(memories @ weights.w1.T + weights.w2 @ h_hat) @ weights.w3
 
 
-def attention_weights(scores: Tensor, k_top: int | str) -> Tensor:
-    """R4, R5, R6: what share each memory has in the summary. [slots] -> [slots]"""
-    if k_top == "all" or len(scores) <= k_top:
-        return torch.softmax(scores, dim=0)
-    # A stable sort puts the older of two equal scores first, so that the older one is chosen (R4).
-    threshold = torch.sort(scores, descending=True, stable=True).values[k_top]
-    prominence = torch.relu(scores - threshold)
-    total = prominence.sum()
+def dot_scores(memories: Tensor, h_hat: Tensor, weights: Weights) -> Tensor:
+    """R16: a_i = (W1 m_i) . (W2 h_hat) / sqrt(hidden)."""
+    return (memories @ weights.w1.T) @ (weights.w2 @ h_hat) / len(h_hat) ** 0.5
+
+
+def cosine_scores(memories: Tensor, h_hat: Tensor, weights: Weights) -> Tensor:
+    """R16: a_i = temperature * cos(W1 m_i, W1 h_hat)."""
+    query = weights.w1 @ h_hat
+
+    def score(key: Tensor) -> Tensor:
+        if not key.any() or not query.any():  # a zero vector has no direction: a constant 0, and no NaN in its gradient
+            return torch.zeros_like(query[0])
+        return weights.temperature[0] * (key @ query) / (key.norm() * query.norm())
+
+    return torch.stack([score(key) for key in memories @ weights.w1.T])
+
+
+SCORERS = {"additive": additive_scores, "dot": dot_scores, "cosine": cosine_scores}
+
+
+# Sparsifiers: more than k_top scores [slots] -> shares [slots], of which at most k_top are not zero
+
+
+def by_score(scores: Tensor) -> Tensor:
+    """Slots by falling score. The sort is stable: the older of two equal ones comes first (R4)."""
+    return torch.sort(scores, descending=True, stable=True).indices
+
+
+def prominence(scores: Tensor, k_top: int) -> Tensor:
+    """R4, R5"""
+    above = torch.relu(scores - scores[by_score(scores)[k_top]])
+    total = above.sum()
     if total == 0:  # 0 / 0, and a division's gradient would be NaN as well (R5)
         return torch.zeros_like(scores)
-    return prominence / total
+    return above / total
 
 
-def remind(h_hat: Tensor, memories: Tensor, weights: Weights, options: Options) -> tuple[Tensor, Tensor]:
-    """R3-R7, R10, R11: the summary s [hidden] and the scores [slots] that chose it."""
+def softmax_of_best(scores: Tensor, k_top: int) -> Tensor:
+    """R17"""
+    return torch.softmax(scores.index_fill(0, by_score(scores)[k_top:], -torch.inf), dim=0)
+
+
+SPARSIFIERS = {"prominence": prominence, "softmax": softmax_of_best}
+
+
+def attention_weights(scores: Tensor, k_top: int | str, sparsifier: str = "prominence") -> Tensor:
+    """R4-R6, R17: what share each memory has in the summary. [slots] -> [slots]"""
+    if k_top == "all" or len(scores) <= k_top:
+        return torch.softmax(scores, dim=0)
+    return SPARSIFIERS[sparsifier](scores, k_top)
+
+
+def remind(h_hat: Tensor, memories: Tensor, weights: Weights, options: Options) -> tuple[Tensor, Tensor, Tensor]:
+    """R3-R7, R10, R11: the summary s [hidden], each memory's share in it and the scores, both [slots]."""
     if not options.mental_updates:
         memories = memories.detach()
+    score = SCORERS[options.scorer]
     if options.score_gradient == "full":
         scores = score(memories, h_hat, weights)
     else:
         scores = score(memories.detach(), h_hat.detach(), weights)
-    return attention_weights(scores, options.k_top) @ memories, scores
+    shares = attention_weights(scores, options.k_top, options.sparsifier)
+    return shares @ memories, shares, scores
+
+
+class Slot(NamedTuple):
+    """A memory. The first slot of a row is the null slot; the others follow in the order in which they were stored."""
+
+    memory: Tensor  # [hidden]
+    step: int
+    received: Tensor  # a scalar, detached
 
 
 class Row(NamedTuple):
-    """`Output` for one row."""
+    """`Output` and `State` for one row; the lists grow while it runs."""
 
     hidden: list[Tensor]  # each [hidden]
     summary: list[Tensor]
     scores: list[Tensor]
+    novelties: list[float]
+    contenders: list[Tensor]
     h: Tensor
-    c: Tensor
-    memories: list[Tensor]
+    c: Tensor | None
+    slots: list[Slot]
     steps: int
 
 
-def run_row(inputs: Tensor, weights: Weights, options: Options, h, c, memories, steps: int) -> Row:
+def is_wanted(h: Tensor, slots: list[Slot], options: Options, novelties: list[float]) -> bool:
+    """R2, R18: whether a state that can be stored is. The latest memory is the null slot where nothing was stored."""
+    if options.store == "every":
+        return True
+    h, latest = h.detach(), slots[-1].memory.detach()
+    novelties.append(((h - latest).norm() / h.norm()).item())
+    return bool((h - latest).norm() > options.novelty * h.norm())
+
+
+def with_room(slots: list[Slot], options: Options, contenders: list[Tensor]) -> list[Slot]:
+    """R18: the slots without the one that makes room for another, if they are as many as there can be."""
+    null_slot, *stored = slots
+    if options.capacity is None or len(stored) < options.capacity:
+        return slots
+    assert len(stored) == options.capacity, "a state with more memories than the capacity was carried in"
+    if options.evict == "oldest":
+        evicted = min(stored, key=lambda slot: slot.step)
+    else:  # of equal ones `min` takes the first, and that is the older
+        contenders.append(torch.stack([slot.received for slot in stored]))
+        evicted = min(stored, key=lambda slot: slot.received.item())
+    return [null_slot, *(slot for slot in stored if slot is not evicted)]
+
+
+def run_row(inputs: Tensor, weights: Weights, options: Options, h, c, slots: list[Slot], steps: int) -> Row:
     """Algorithm 1 over one sequence, [time, input] or [time], from a state that is data to it.
 
     With `hops = "one"` (R12) a second recurrence runs beside the first. Its values are the same, but its
     summaries are constants, and memories are taken from it: gradient that enters a memory finds the sequential
     path alone.
     """
-    hidden, summaries, all_scores = [], [], []
+    hidden, summaries, all_scores, novelties, contenders = [], [], [], [], []
+    cell = CELLS[options.cell]
     skipped_h, skipped_c = h, c
     for x in inputs:
         projected_input = project_input(x, weights)
-        h_hat, c = lstm_cell(projected_input, h, c, weights)
+        h_hat, c = cell(projected_input, h, c, weights)
         if options.k_top == 0:
             summary = torch.zeros_like(h_hat)
         else:
-            summary, scores = remind(h_hat, torch.stack(memories), weights, options)
+            memories = torch.stack([slot.memory for slot in slots])
+            summary, shares, scores = remind(h_hat, memories, weights, options)
+            slots = [slot._replace(received=DECAY * slot.received + share)  # R18
+                     for slot, share in zip(slots, shares.detach())]
             all_scores.append(scores.detach())
         h = h_hat + summary  # R7
         hidden.append(h)
         summaries.append(summary)
 
         if options.hops == "one":
-            skipped_h_hat, skipped_c = lstm_cell(projected_input, skipped_h, skipped_c, weights)
+            skipped_h_hat, skipped_c = cell(projected_input, skipped_h, skipped_c, weights)
             skipped_h = skipped_h_hat + summary.detach()
         else:
             skipped_h, skipped_c = h, c
 
         steps += 1
-        if options.stores_after(steps):
-            memories = [*memories, skipped_h]
+        if options.can_store_after(steps) and is_wanted(h, slots, options, novelties):
+            slots = [*with_room(slots, options, contenders), Slot(skipped_h, steps, torch.zeros_like(h[0].detach()))]
         if options.cuts_after(steps):  # after storing: what is remembered keeps its own past
-            h, c = h.detach(), c.detach()
-            skipped_h, skipped_c = skipped_h.detach(), skipped_c.detach()
-    return Row(hidden, summaries, all_scores, h, c, memories, steps)
+            h, skipped_h = h.detach(), skipped_h.detach()
+            if c is not None:
+                c, skipped_c = c.detach(), skipped_c.detach()
+    return Row(hidden, summaries, all_scores, novelties, contenders, h, c, slots, steps)
 
 
 def sab_lstm(inputs: Tensor, weights: Weights, options: Options, state: State | None = None) -> Output:
     """The whole model up to the output layer, for dense inputs [batch, time, input] or tokens [batch, time]."""
+    has_c = options.cell == "lstm"
     if state is None:
-        state = fresh_state(len(inputs), weights.weight_hh.shape[1], weights.weight_hh.dtype)
-    h, c, memory = state.h.detach(), state.c.detach(), state.memory.detach()
+        state = fresh_state(len(inputs), weights.weight_hh.shape[1], weights.weight_hh.dtype, options.cell)
+    assert (state.c is not None) == has_c, "the state is that of another cell"
+    h, memory, received = state.h.detach(), state.memory.detach(), state.received.detach()
     rows = []
     for row in range(len(inputs)):
-        memories = list(memory[row, : state.slots[row]])
-        rows.append(run_row(inputs[row], weights, options, h[row], c[row], memories, int(state.steps[row])))
+        c = state.c[row].detach() if has_c else None
+        slots = [Slot(memory[row, slot], int(state.slot_steps[row, slot]), received[row, slot])
+                 for slot in range(state.slots[row])]
+        rows.append(run_row(inputs[row], weights, options, h[row], c, slots, int(state.steps[row])))
 
-    carried_memory = [torch.stack(row.memories).detach() for row in rows]
+    def padded(values: list[Tensor], padding: int = 0) -> Tensor:
+        return torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=padding)
+
     return Output(
         hidden=torch.stack([torch.stack(row.hidden) for row in rows]),
         summary=torch.stack([torch.stack(row.summary) for row in rows]),
         state=State(
             h=torch.stack([row.h for row in rows]).detach(),
-            c=torch.stack([row.c for row in rows]).detach(),
-            memory=torch.nn.utils.rnn.pad_sequence(carried_memory, batch_first=True),
-            slots=torch.tensor([len(row.memories) for row in rows]),
+            c=torch.stack([row.c for row in rows]).detach() if has_c else None,
+            memory=padded([torch.stack([slot.memory for slot in row.slots]).detach() for row in rows]),
+            slots=torch.tensor([len(row.slots) for row in rows]),
             steps=torch.tensor([row.steps for row in rows]),
+            slot_steps=padded([torch.tensor([slot.step for slot in row.slots]) for row in rows], padding=-1),
+            received=padded([torch.stack([slot.received for slot in row.slots]) for row in rows]),
         ),
         scores=[row.scores for row in rows],
+        novelties=[row.novelties for row in rows],
+        contenders=[row.contenders for row in rows],
     )
 
 

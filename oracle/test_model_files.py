@@ -70,11 +70,77 @@ def test_the_program_by_hand_agrees_with_the_goldens():
         x = example["dense"].astype(np.float64) if "dense" in example else np.eye(7)[example["tokens"]]
         nothing = np.zeros((x.shape[1], settings["hidden"]))
         for row in range(len(x)):
-            h, s, _ = explicit_adjoints.gradients(
+            h, s, *_ = explicit_adjoints.gradients(
                 x[row], weights, nothing, nothing, k_top=settings["k_top"], k_att=settings["k_att"], k_trunc=None,
                 trunc_phase=0, score_gradient="weights", mental_updates=True, hops="all", state=None)
             y = h @ model["output.v1"].T + s @ model["output.v2"].T + model["output.bias"]
             assert np.abs(y - example["outputs"][row]).max() < 1e-5
+
+
+@contextlib.contextmanager
+def folder_of_parts(**parts):
+    """A folder of a model with these parts and with tensors of their own; the outputs are those of the program by hand."""
+    cell, scorer = parts.get("cell", "lstm"), parts.get("scorer", "additive")
+    random, hidden = np.random.default_rng(1), 12
+    gates = {"lstm": 4, "gru": 3}[cell]
+    names = {"additive": ["w1", "w2", "w3"], "dot": ["w1", "w2"], "cosine": ["w1"]}[scorer]
+    shapes = {"weight_ih": (gates * hidden, 7), "weight_hh": (gates * hidden, hidden), "bias": (4 * hidden,)}
+    shapes |= {name: (hidden,) * (1 if name == "w3" else 2) for name in names}
+    weights = {name: random.uniform(-0.9, 0.9, shape).astype(np.float32) for name, shape in shapes.items()}
+    weights |= {"temperature": np.array([4.0], np.float32)} if scorer == "cosine" else {}
+    tensors = dict.fromkeys(["attention.w1", "attention.w2", "attention.w3"])
+    tensors |= {("lstm." if name in ("weight_ih", "weight_hh", "bias") else "attention.") + name: torch.from_numpy(value)
+                for name, value in weights.items()}
+    old, example = load_numpy(FOLDERS[0] / "model.safetensors"), load_numpy(FOLDERS[0] / "example.safetensors")
+    rows = example["tokens"][:, :12]  # a GRU adds summaries to a state that it keeps: over many steps it grows
+    nothing, outputs = np.zeros((rows.shape[1], hidden)), []
+    numbers = {key: value for key, value in parts.items() if value not in ("none", None)}
+    for tokens in rows:
+        h, s, *_ = explicit_adjoints.gradients(
+            np.eye(7)[tokens], {name: value.astype(np.float64) for name, value in weights.items()}, nothing, nothing,
+            k_top=3, k_att=2, **numbers)
+        outputs.append(h @ old["output.v1"].T + s @ old["output.v2"].T + old["output.bias"])
+    settings = json.loads((FOLDERS[0] / "config.json").read_text())["model"] | parts
+    made = {"tokens": torch.tensor(rows), "outputs": torch.tensor(np.array(outputs)).float()}
+    gate_order = "r, z, n" if cell == "gru" else "i, f, g, o"
+    with copied(FOLDERS[0], tensors, made, model=settings, gates=gate_order) as folder:
+        yield folder
+
+
+def test_folders_of_other_parts_are_read():
+    """R15-R18: the reference and the program by hand agree, and the parts make a difference."""
+    several = [dict(cell="gru"), dict(scorer="dot"), dict(scorer="cosine"), dict(sparsifier="softmax"),
+               dict(store="novelty", novelty=0.5), dict(capacity=3), dict(capacity=4, evict="least-attended"),
+               dict(cell="gru", scorer="cosine", sparsifier="softmax", store="novelty", novelty=0.3, capacity=3,
+                    evict="least-attended")]
+    for parts in several:
+        with folder_of_parts(**parts) as folder:
+            assert checked(folder)[1] is None, parts
+            if not {"cell", "scorer"} & parts.keys():  # the tensors are those of the default
+                settings = json.loads((FOLDERS[0] / "config.json").read_text())["model"]
+                with copied(folder, model=settings) as plain:
+                    assert checked(plain)[0]["largest_difference"] > 0.01, parts
+    for parts in (dict(novelty=None, capacity=None), dict(capacity="none", store="every", novelty=0.5)):
+        with folder_of_parts(**parts) as folder:
+            assert checked(folder)[1] is None, "the same as the defaults"
+
+
+def test_parts_that_are_wrong_are_reported():
+    tokens = FOLDERS[0]
+    model = json.loads((tokens / "config.json").read_text())["model"]
+    for key, value in (("cell", "rnn"), ("scorer", 1), ("sparsifier", None), ("store", "some"), ("novelty", -0.5),
+                       ("novelty", "0.5"), ("novelty", True), ("capacity", 0), ("capacity", 2.5), ("evict", "newest")):
+        assert_refused(f"`model.{key}` is {json.dumps(value)}", tokens, model=model | {key: value})
+    assert_refused("`model.novelty` is null", tokens, model=model | {"store": "novelty"})
+    assert_refused('not 1 and "r, z, n"', tokens, model=model | {"cell": "gru"})
+    assert_refused("`lstm.weight_ih` has shape [48, 7], not [36, 7]", tokens, model=model | {"cell": "gru"},
+                   gates="r, z, n")
+    assert_refused("there is no `attention.temperature`", tokens, model=model | {"scorer": "cosine"})
+    assert_refused("`attention.w3` is not known", tokens, model=model | {"scorer": "dot"})
+    assert_refused("`attention.temperature` is not known", tokens, {"attention.temperature": torch.ones(1)})
+    with folder_of_parts(scorer="cosine") as folder:
+        assert_refused("`attention.w2` is not known", folder, {"attention.w2": torch.zeros(12, 12)})
+        assert_refused("`attention.temperature` has shape [2], not [1]", folder, {"attention.temperature": torch.ones(2)})
 
 
 def test_tensors_that_are_wrong_are_reported():

@@ -1,124 +1,12 @@
 //! [`SabLstmConfig`]: every choice the model family offers, with its default and its limits.
 
 use crate::error::{Result, SabError};
+use attentive_engine::{
+    Cell, Evict, Hops, KTop, KTrunc, MOST_HIDDEN, MOST_INPUT, Model, Parameter, ScoreGradient, Scorer, Sparsifier,
+    Store, StoreRule, TruncPhase,
+};
 use burn::config::Config;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// How many memories a step may be reminded of, the paper's `k_top` (R4, R6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KTop {
-    /// At most this many; 0 is a plain LSTM.
-    Count(usize),
-    /// Every one: full self-attention by softmax.
-    All,
-}
-
-impl From<usize> for KTop {
-    fn from(count: usize) -> Self {
-        KTop::Count(count)
-    }
-}
-
-/// How far the sequential gradient runs, the paper's `k_trunc` (R9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KTrunc {
-    /// Truncation points lie this many steps apart.
-    Every(usize),
-    /// Nothing is cut: full backpropagation through time.
-    None,
-}
-
-impl From<usize> for KTrunc {
-    fn from(steps: usize) -> Self {
-        KTrunc::Every(steps)
-    }
-}
-
-impl From<Option<usize>> for KTrunc {
-    fn from(steps: Option<usize>) -> Self {
-        steps.map_or(KTrunc::None, KTrunc::Every)
-    }
-}
-
-/// Where the grid of truncation points lies: steps with `(t + phase) % k_trunc == 0` are the last of their segment (R9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TruncPhase {
-    /// The same grid for every batch.
-    Fixed(usize),
-    /// A new grid for every batch, so that no step of a task is always cut off from the next one.
-    Random,
-}
-
-impl From<usize> for TruncPhase {
-    fn from(phase: usize) -> Self {
-        TruncPhase::Fixed(phase)
-    }
-}
-
-/// What the gradient of the scores reaches (R10).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ScoreGradient {
-    /// W1, W2 and W3 only: memories and the query are constants inside the scorer.
-    Weights,
-    /// The states too, through the threshold as well: the exact derivative of Algorithm 1.
-    Full,
-}
-
-/// How often gradient may leave a step through its attention (R12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Hops {
-    /// As often as the web of reminders allows.
-    All,
-    /// Once: gradient that arrived through a memory stays on the sequential path.
-    One,
-}
-
-/// The largest sizes: a gigabyte of weights has another cause.
-const MOST_INPUT: usize = 1 << 24;
-const MOST_HIDDEN: usize = 1 << 16;
-/// The largest `k_att`: step numbers must not overflow.
-pub(crate) const MOST_K_ATT: usize = u32::MAX as usize;
-
-/// A number, or a word that stands for the absence of one.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum NumberOrWord {
-    Number(usize),
-    Word(String),
-}
-
-/// Reads and writes an enum as a number or as one word.
-macro_rules! number_or_word {
-    ($type:ident, $number:ident, $word:literal => $other:ident) => {
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-                match self {
-                    $type::$number(number) => NumberOrWord::Number(*number),
-                    $type::$other => NumberOrWord::Word($word.into()),
-                }
-                .serialize(serializer)
-            }
-        }
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-                let expected = concat!("a whole number or \"", $word, "\"");
-                match NumberOrWord::deserialize(deserializer) {
-                    Ok(NumberOrWord::Number(number)) => Ok($type::$number(number)),
-                    Ok(NumberOrWord::Word(word)) if word == $word => Ok($type::$other),
-                    Ok(NumberOrWord::Word(word)) => {
-                        Err(serde::de::Error::invalid_value(serde::de::Unexpected::Str(&word), &expected))
-                    }
-                    Err(_) => Err(serde::de::Error::custom(format!("expected {expected}"))),
-                }
-            }
-        }
-    };
-}
-number_or_word!(KTop, Count, "all" => All);
-number_or_word!(KTrunc, Every, "none" => None);
-number_or_word!(TruncPhase, Fixed, "random" => Random);
+use serde::{Deserialize, Serialize};
 
 /// How the parameters start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -131,9 +19,9 @@ pub struct Initialization {
     pub input_gain: f64,
     /// W1 and W2 are multiplied by this.
     pub attention_gain: f64,
-    /// W3 is multiplied by this.
+    /// W3, or the temperature of the cosine, is multiplied by this.
     pub score_gain: f64,
-    /// Added to the bias of the forget gate.
+    /// Added to the bias of the gate that keeps the state: the LSTM's forget gate, the GRU's update gate.
     pub forget_bias: f64,
 }
 
@@ -158,10 +46,31 @@ pub struct SabLstmConfig {
     pub input: usize,
     /// Size of the hidden state.
     pub hidden: usize,
+    /// The recurrent cell (R1, R15).
+    #[serde(default)]
+    pub cell: Cell,
+    /// How memories are scored (R3, R16).
+    #[serde(default)]
+    pub scorer: Scorer,
+    /// How scores become weights (R4-R6, R17).
+    #[serde(default)]
+    pub sparsifier: Sparsifier,
+    /// Which states are stored (R2, R18).
+    #[serde(default)]
+    pub store: Store,
+    /// How much a state must differ from the last stored one, as a part of its own norm; for [`Store::Novelty`] (R18).
+    #[serde(default = "defaults::novelty")]
+    pub novelty: f64,
+    /// How many memories are kept at most, besides the null slot (R18).
+    #[serde(default)]
+    pub capacity: Option<usize>,
+    /// Which memory makes room where the capacity is reached (R18).
+    #[serde(default)]
+    pub evict: Evict,
     /// How many memories a step may be reminded of (R4, R6).
     #[serde(default = "defaults::k_top")]
     pub k_top: KTop,
-    /// Every `k_att`-th hidden state is stored (R2).
+    /// Only every `k_att`-th hidden state can be stored (R2).
     #[serde(default = "defaults::k_att")]
     pub k_att: usize,
     /// How many steps the sequential gradient runs (R9).
@@ -185,8 +94,11 @@ pub struct SabLstmConfig {
 }
 
 mod defaults {
-    use super::{Hops, KTop, KTrunc, ScoreGradient, TruncPhase};
+    use super::{Hops, KTop, KTrunc, ScoreGradient, StoreRule, TruncPhase};
 
+    pub(super) fn novelty() -> f64 {
+        StoreRule::default().novelty
+    }
     pub(super) fn k_top() -> KTop {
         KTop::Count(5)
     }
@@ -218,6 +130,13 @@ impl SabLstmConfig {
         Self {
             input,
             hidden,
+            cell: Cell::default(),
+            scorer: Scorer::default(),
+            sparsifier: Sparsifier::default(),
+            store: Store::default(),
+            novelty: defaults::novelty(),
+            capacity: None,
+            evict: Evict::default(),
             k_top: defaults::k_top(),
             k_att: defaults::k_att(),
             k_trunc: defaults::k_trunc(),
@@ -227,6 +146,48 @@ impl SabLstmConfig {
             hops: defaults::hops(),
             initialization: Initialization::default(),
         }
+    }
+
+    /// The recurrent cell.
+    pub fn with_cell(mut self, cell: Cell) -> Self {
+        self.cell = cell;
+        self
+    }
+
+    /// How memories are scored.
+    pub fn with_scorer(mut self, scorer: Scorer) -> Self {
+        self.scorer = scorer;
+        self
+    }
+
+    /// How scores become weights.
+    pub fn with_sparsifier(mut self, sparsifier: Sparsifier) -> Self {
+        self.sparsifier = sparsifier;
+        self
+    }
+
+    /// Which states are stored.
+    pub fn with_store(mut self, store: Store) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// Store by content: a state that differs from the last stored one by more than this part of its own norm.
+    pub fn with_novelty(mut self, novelty: f64) -> Self {
+        (self.store, self.novelty) = (Store::Novelty, novelty);
+        self
+    }
+
+    /// Keep at most so many memories besides the null slot; `None` keeps all.
+    pub fn with_capacity(mut self, capacity: impl Into<Option<usize>>) -> Self {
+        self.capacity = capacity.into();
+        self
+    }
+
+    /// Which memory makes room where the capacity is reached.
+    pub fn with_evict(mut self, evict: Evict) -> Self {
+        self.evict = evict;
+        self
     }
 
     /// How many memories a step may be reminded of: a number (0 is a plain LSTM) or [`KTop::All`].
@@ -282,25 +243,53 @@ impl SabLstmConfig {
         (1..=MOST_INPUT).contains(&self.input) && (1..=MOST_HIDDEN).contains(&self.hidden)
     }
 
+    /// What the engine and the portable path compute, with the truncation phase of one batch. Every field has its place
+    /// here, so a new one cannot be forgotten.
+    pub(crate) fn model(&self, phase: usize) -> Model {
+        let Self {
+            input,
+            hidden,
+            cell,
+            scorer,
+            sparsifier,
+            store,
+            novelty,
+            capacity,
+            evict,
+            k_top,
+            k_att,
+            k_trunc,
+            trunc_phase: _,
+            mental_updates,
+            score_gradient,
+            hops,
+            initialization: _,
+        } = *self;
+        let store = StoreRule { store, k_att, novelty, capacity, evict };
+        Model {
+            input,
+            hidden,
+            cell,
+            scorer,
+            sparsifier,
+            store,
+            k_top,
+            k_trunc,
+            phase,
+            mental_updates,
+            score_gradient,
+            hops,
+        }
+    }
+
+    /// The parameters of such a layer: names, shapes, which part they belong to, how they start.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        self.model(0).parameters()
+    }
+
     /// Checks every field; the error names the first that is wrong and what would be right.
     pub fn validate(&self) -> Result<()> {
-        let at_least_one = |field, value: usize, hint: &str| match value {
-            0 => Err(SabError::Config { field, value: "0".into(), hint: hint.into() }),
-            _ => Ok(()),
-        };
-        at_least_one("input", self.input, "the size of a dense input or the number of tokens, at least 1")?;
-        at_least_one("hidden", self.hidden, "the number of hidden units, at least 1")?;
-        at_least_one("k_att", self.k_att, "every k_att-th step is stored, so it is at least 1")?;
-        let at_most = |field, value: usize, most: usize| match value > most {
-            true => Err(SabError::Config { field, value: value.to_string(), hint: format!("at most {most}") }),
-            false => Ok(()),
-        };
-        at_most("input", self.input, MOST_INPUT)?;
-        at_most("hidden", self.hidden, MOST_HIDDEN)?;
-        at_most("k_att", self.k_att, MOST_K_ATT)?;
-        if let KTrunc::Every(steps) = self.k_trunc {
-            at_least_one("k_trunc", steps, "at least 1 step, or none for full backpropagation through time")?;
-        }
+        self.model(0).check()?;
         let start = &self.initialization;
         let numbers = [
             ("initialization.bound", start.bound.unwrap_or(1.0), true),

@@ -1,5 +1,6 @@
 //! What can be wrong with what a caller gives, and what would be right.
 
+use attentive_engine::EngineError;
 use burn::tensor::{DType, Device};
 
 /// A mistake in a configuration, an input or a carried state. The library returns these; it does not panic.
@@ -82,9 +83,26 @@ pub enum SabError {
     /// A carried state does not belong to this call.
     #[error("the carried state does not fit: {0}")]
     State(String),
+    /// The engine refuses a call that the layer should not have made.
+    #[error("the engine refuses this call: {0}")]
+    Engine(EngineError),
     /// The path that was asked for cannot run here.
     #[error("the fused path cannot run here: {0}; use `Path::Auto` or `Path::Portable`")]
     NoFusedPath(String),
+}
+
+impl From<EngineError> for SabError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Model { field, value, hint } => SabError::Config { field, value, hint },
+            EngineError::NonFinite { what, place } => SabError::NonFinite { what, place },
+            EngineError::State(why) => SabError::State(why),
+            EngineError::Token { row, step, token, input } => {
+                SabError::Token { row, step, token: i64::from(token), input }
+            }
+            other => SabError::Engine(other),
+        }
+    }
 }
 
 /// Refuses a tensor that is on another device than the layer: Burn panics where it meets one.

@@ -71,33 +71,28 @@
 //! # Ok::<(), attentive::SabError>(())
 //! ```
 
-mod allocation;
 mod config;
-mod error;
 #[cfg(feature = "flex")]
-mod fused;
+mod engine;
+mod error;
 mod loss;
 mod lstm;
-mod memory;
 mod options;
+mod parameters;
 mod portable;
 mod readout;
-mod reminders;
-mod replay;
-#[cfg(feature = "flex")]
-mod retrieval;
 mod state;
 
-pub use allocation::keep_freed_memory;
-pub use config::{Hops, Initialization, KTop, KTrunc, SabLstmConfig, ScoreGradient, TruncPhase};
+pub use attentive_engine::{
+    Cell, EngineError, Evict, Gain, Hops, InstructionSet, KTop, KTrunc, Owner, Parameter, Reminder, Reminders,
+    ScoreGradient, Scorer, Sparsifier, Start, Store, TruncPhase, arithmetic_limit, keep_freed_memory,
+};
+pub use config::{Initialization, SabLstmConfig};
 pub use error::{Result, SabError};
-#[cfg(feature = "flex")]
-pub use fused::arithmetic_limit;
 pub use loss::{cross_entropy, cross_entropy_by};
 pub use lstm::{SabInput, SabLstm, SabOutput, SabStepInput, SabStepOutput};
-pub use options::{ForwardOptions, InstructionSet, Path};
+pub use options::{ForwardOptions, Path};
 pub use readout::{SabReadout, SabReadoutConfig};
-pub use reminders::{Reminder, Reminders};
 pub use state::{SabState, SabStateRecord};
 
 /// The README's program, compiled and run with the documentation's tests.

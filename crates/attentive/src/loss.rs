@@ -60,7 +60,7 @@ pub fn cross_entropy_by(
     match path {
         #[cfg(feature = "flex")]
         Path::Auto | Path::Fused if scores.dtype() == DType::F32 && on_flex(&scores.device()) => {
-            crate::fused::burn::cross_entropy(scores, checked, weights)
+            crate::engine::cross_entropy(scores, checked, weights)
         }
         Path::Fused => Err(SabError::NoFusedPath("the scores are not F32 on Burn's CPU backend".into())),
         _ => {

@@ -2,55 +2,41 @@
 
 use crate::config::SabLstmConfig;
 use crate::error::{Result, SabError, check_device};
-#[cfg(feature = "flex")]
-use crate::memory::RowClock;
 use crate::options::{ForwardOptions, Path};
-use crate::portable::{self, PortableInput};
-use crate::reminders::Reminders;
-use crate::replay::{Rules, draw_phase};
+use crate::parameters::{LayerParameter, Weights};
+use crate::portable;
 use crate::state::SabState;
-use burn::module::{Initializer, Module, Param};
+use attentive_engine::{Model, Parameter, Reminders};
+use burn::module::{
+    Content, Devices, DisplaySettings, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param,
+};
 use burn::tensor::{DType, Device, Int, Tensor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An LSTM that is reminded of its past, and whose gradient follows the reminders.
+/// A recurrent layer that is reminded of its past, and whose gradient follows the reminders.
 ///
-/// Made by [`SabLstmConfig::init`]. Weights are stored as Burn's own layers store theirs, `[d_input, d_output]`: the
-/// transposes of the paper's matrices.
-#[derive(Module, Debug)]
+/// Made by [`SabLstmConfig::init`]. Its parameters are those that its parts declare:
+///
+/// | part | parameters |
+/// |---|---|
+/// | cell `lstm` | `weight_ih` `[input, 4 * hidden]`, `weight_hh` `[hidden, 4 * hidden]`, `bias` `[4 * hidden]`; gates i, f, g, o |
+/// | cell `gru` | `weight_ih` `[input, 3 * hidden]`, `weight_hh` `[hidden, 3 * hidden]`; gates r, z, n; `bias` `[4 * hidden]` with the hidden side of n last |
+/// | scorer `additive` | `w1`, `w2` `[hidden, hidden]`, `w3` `[hidden]` |
+/// | scorer `dot` | `w1`, `w2` `[hidden, hidden]` |
+/// | scorer `cosine` | `w1` `[hidden, hidden]`, `temperature` `[1]` |
+///
+/// Matrices are stored as Burn's own layers store theirs, `[d_input, d_output]`: the transposes of the paper's.
+#[derive(Clone, Debug)]
 pub struct SabLstm {
-    /// Input to gates, `[input, 4 * hidden]`, gates in the order i, f, g, o (R1).
-    pub weight_ih: Param<Tensor<2>>,
-    /// Hidden state to gates, `[hidden, 4 * hidden]`.
-    pub weight_hh: Param<Tensor<2>>,
-    /// Bias of the gates, `[4 * hidden]`.
-    pub bias: Param<Tensor<1>>,
-    /// Memory to scorer, `[hidden, hidden]`, the transpose of the paper's W1 (R3).
-    pub w1: Param<Tensor<2>>,
-    /// Query to scorer, `[hidden, hidden]`, the transpose of the paper's W2.
-    pub w2: Param<Tensor<2>>,
-    /// Scorer to score, `[hidden]`, the paper's W3.
-    pub w3: Param<Tensor<1>>,
-    #[module(skip)]
+    declared: Arc<Vec<Parameter>>,
+    /// In the order of the declaration.
+    parameters: Vec<LayerParameter>,
     config: SabLstmConfig,
     /// Calls so far: what random phases are drawn from where the caller does not say.
-    #[module(skip)]
     calls: Arc<AtomicU64>,
     #[cfg(feature = "flex")]
-    #[module(skip)]
-    prepared: Arc<crate::fused::burn::PreparedWeights>,
-}
-
-/// The values of the parameters in one call.
-#[derive(Clone, Debug)]
-pub(crate) struct Weights {
-    pub(crate) weight_ih: Tensor<2>,
-    pub(crate) weight_hh: Tensor<2>,
-    pub(crate) bias: Tensor<1>,
-    pub(crate) w1: Tensor<2>,
-    pub(crate) w2: Tensor<2>,
-    pub(crate) w3: Tensor<1>,
+    prepared: Arc<crate::engine::PreparedWeights>,
 }
 
 /// What a sequence is: dense vectors or tokens.
@@ -107,7 +93,7 @@ pub struct SabOutput {
     /// What each step was reminded of, if [`ForwardOptions::with_reminders`] asked for it and the layer attends.
     pub reminders: Option<Reminders>,
     #[cfg(feature = "flex")]
-    pub(crate) link: Option<crate::fused::burn::OutputLink>,
+    pub(crate) link: Option<crate::engine::OutputLink>,
 }
 
 /// What [`SabLstm::step`] returns.
@@ -135,36 +121,17 @@ impl SabLstmConfig {
     pub fn init(&self, device: &Device) -> SabLstm {
         // A layer of a wrong size is never run, but it must exist.
         let (input, hidden) = if self.sizes_are_possible() { (self.input, self.hidden) } else { (1, 1) };
-        let start = &self.initialization;
-        let bound = start.bound.unwrap_or(1.0 / (hidden as f64).sqrt());
-        let uniform = |gain: f64| match (bound * gain).abs() {
-            // Also where the configuration is wrong: the layer must exist to report it.
-            bound if bound == 0.0 || bound > f64::from(f32::MAX) || bound.is_nan() => Initializer::Zeros,
-            bound => Initializer::Uniform { min: -bound, max: bound },
-        };
-        // Burn's parameters draw their numbers when first used; drawing them now, in this order, makes a seed mean one
-        // layer whatever else is drawn before it is used.
-        fn drawn<const D: usize>(initializer: Initializer, shape: [usize; D], device: &Device) -> Param<Tensor<D>> {
-            Param::from_tensor(initializer.init::<D, _>(shape, device).val().detach())
-        }
-        let weight_ih = drawn(uniform(start.input_gain), [input, 4 * hidden], device);
-        let weight_hh = drawn(uniform(1.0), [hidden, 4 * hidden], device);
-        let bias = drawn(uniform(1.0), [4 * hidden], device);
-        let bias = if start.forget_bias == 0.0 {
-            bias
-        } else {
-            let of_gate = |value: f64| Tensor::<1>::full([hidden], value, device);
-            let added = Tensor::cat(vec![of_gate(0.0), of_gate(start.forget_bias), of_gate(0.0), of_gate(0.0)], 0);
-            // Only a leaf can be a parameter.
-            Param::from_tensor((bias.val().detach() + added).detach())
+        let declared = Model { input, hidden, ..self.model(0) }.parameters();
+        let draw = |declared: &Parameter| {
+            let drawn = LayerParameter::draw(declared, self, hidden, device);
+            match declared.name {
+                "bias" => drawn.add_to_block(self.cell.keeping_block(), hidden, self.initialization.forget_bias),
+                _ => drawn,
+            }
         };
         SabLstm {
-            weight_ih,
-            weight_hh,
-            bias,
-            w1: drawn(uniform(start.attention_gain), [hidden, hidden], device),
-            w2: drawn(uniform(start.attention_gain), [hidden, hidden], device),
-            w3: drawn(uniform(start.score_gain), [hidden], device),
+            parameters: declared.iter().map(draw).collect(),
+            declared: Arc::new(declared),
             config: self.clone(),
             calls: Arc::default(),
             #[cfg(feature = "flex")]
@@ -177,6 +144,56 @@ impl SabLstm {
     /// The configuration that the layer was made with.
     pub fn config(&self) -> &SabLstmConfig {
         &self.config
+    }
+
+    /// The layer's parameters in order: names, shapes, which part they belong to.
+    pub fn declared(&self) -> &[Parameter] {
+        &self.declared
+    }
+
+    /// A matrix by its name, such as `weight_ih` or `w1`; `None` if the layer's parts have none of that name.
+    pub fn matrix(&self, name: &str) -> Option<&Param<Tensor<2>>> {
+        match self.parameters.get(self.place(name)?) {
+            Some(LayerParameter::Matrix(param)) => Some(param),
+            _ => None,
+        }
+    }
+
+    /// A vector by its name, such as `bias` or `w3`; `None` if the layer's parts have none of that name.
+    pub fn vector(&self, name: &str) -> Option<&Param<Tensor<1>>> {
+        match self.parameters.get(self.place(name)?) {
+            Some(LayerParameter::Vector(param)) => Some(param),
+            _ => None,
+        }
+    }
+
+    /// Replaces a matrix. Its shape is checked when the layer runs.
+    pub fn set_matrix(&mut self, name: &str, param: Param<Tensor<2>>) -> Result<()> {
+        self.set(name, LayerParameter::Matrix(param))
+    }
+
+    /// Replaces a vector. Its shape is checked when the layer runs.
+    pub fn set_vector(&mut self, name: &str, param: Param<Tensor<1>>) -> Result<()> {
+        self.set(name, LayerParameter::Vector(param))
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.declared.iter().position(|declared| declared.name == name)
+    }
+
+    fn set(&mut self, name: &str, parameter: LayerParameter) -> Result<()> {
+        match self.place(name) {
+            Some(place) => self.parameters[place] = parameter,
+            None => {
+                let names: Vec<&str> = self.declared.iter().map(|declared| declared.name).collect();
+                return Err(SabError::Config {
+                    field: "parameter",
+                    value: format!("`{name}`"),
+                    hint: format!("this layer has {}", names.join(", ")),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Runs a sequence: dense `[batch, time, input]` or tokens `[batch, time]`, from a carried state or a fresh one.
@@ -202,18 +219,19 @@ impl SabLstm {
         &self, input: impl Into<SabInput>, state: Option<SabState>, options: &ForwardOptions,
     ) -> Result<SabOutput> {
         self.config.validate()?;
-        let weights = self.weights()?;
+        let weights = Weights::new(&self.declared, &self.parameters)?;
         let input = input.into();
-        let (batch, time) = self.check_input(&input, &weights)?;
+        let (batch, _) = self.check_input(&input, &weights)?;
         if let Some(state) = &state {
             self.check_state(state, batch, &weights)?;
         }
         let (seed, number) = options.batch.unwrap_or_else(|| (0, self.calls.fetch_add(1, Ordering::Relaxed)));
-        let rules = Rules::new(&self.config, draw_phase(&self.config, seed, number));
-        match (options.path, fused_path_missing(&weights)) {
-            (Path::Portable, _) | (Path::Auto, Some(_)) => self.run_portable(weights, input, state, &rules, options),
+        let model = self.config.model(self.config.trunc_phase.draw(self.config.k_trunc, seed, number));
+        let state = state.unwrap_or_else(|| self.fresh_state(batch, &weights));
+        match (options.path, engine_missing(&weights)) {
+            (Path::Portable, _) | (Path::Auto, Some(_)) => self.run_portable(&weights, input, &state, &model, options),
             (Path::Fused, Some(why)) => Err(SabError::NoFusedPath(why)),
-            (Path::Auto | Path::Fused, None) => self.run_fused(weights, input, state, rules, options, (batch, time)),
+            (Path::Auto | Path::Fused, None) => self.run_fused(weights, input, state, model, options),
         }
     }
 
@@ -240,43 +258,9 @@ impl SabLstm {
         })
     }
 
-    /// The parameters' values, on one device, with the shapes that the configuration says (a loaded record may differ).
-    fn weights(&self) -> Result<Weights> {
-        let (input, hidden) = (self.config.input, self.config.hidden);
-        fn check<const D: usize>(what: &'static str, param: &Param<Tensor<D>>, right: [usize; D]) -> Result<Tensor<D>> {
-            let value = param.val();
-            if value.dims() != right {
-                let (got, expected) = (value.dims().to_vec(), format!("{right:?}"));
-                return Err(SabError::Shape { what, got, expected });
-            }
-            Ok(value)
-        }
-        let weights = Weights {
-            weight_ih: check("weight_ih", &self.weight_ih, [input, 4 * hidden])?,
-            weight_hh: check("weight_hh", &self.weight_hh, [hidden, 4 * hidden])?,
-            bias: check("bias", &self.bias, [4 * hidden])?,
-            w1: check("w1", &self.w1, [hidden, hidden])?,
-            w2: check("w2", &self.w2, [hidden, hidden])?,
-            w3: check("w3", &self.w3, [hidden])?,
-        };
-        let types = [
-            ("weight_hh", weights.weight_hh.dtype()),
-            ("bias", weights.bias.dtype()),
-            ("w1", weights.w1.dtype()),
-            ("w2", weights.w2.dtype()),
-            ("w3", weights.w3.dtype()),
-        ];
-        let expected = weights.weight_ih.dtype();
-        if let Some((what, got)) = types.into_iter().find(|(_, got)| *got != expected) {
-            return Err(SabError::DType { what, got, expected });
-        }
-        let device = weights.weight_ih.device();
-        check_device("weight_hh", &weights.weight_hh.device(), &device)?;
-        check_device("bias", &weights.bias.device(), &device)?;
-        check_device("w1", &weights.w1.device(), &device)?;
-        check_device("w2", &weights.w2.device(), &device)?;
-        check_device("w3", &weights.w3.device(), &device)?;
-        Ok(weights)
+    fn fresh_state(&self, batch: usize, weights: &Weights) -> SabState {
+        let device = weights.device.clone().inner();
+        SabState::fresh(batch, self.config.hidden, self.config.cell, self.config.k_att, &device, weights.dtype)
     }
 
     /// Batch and time of an input that fits the layer.
@@ -291,7 +275,7 @@ impl SabLstm {
             return Err(SabError::Shape { what: "input", got: shape, expected });
         }
         if let SabInput::Dense(x) = input {
-            let expected = weights.weight_ih.dtype();
+            let expected = weights.dtype;
             if x.dtype() != expected {
                 return Err(SabError::DType { what: "input", got: x.dtype(), expected });
             }
@@ -300,7 +284,7 @@ impl SabLstm {
             SabInput::Dense(x) => x.device(),
             SabInput::Tokens(x) => x.device(),
         };
-        check_device("input", &device, &weights.weight_ih.device())?;
+        check_device("input", &device, &weights.device)?;
         Ok((shape[0], shape[1]))
     }
 
@@ -318,13 +302,19 @@ impl SabLstm {
         if state.k_att() != self.config.k_att {
             return wrong("`k_att`", state.k_att().to_string(), self.config.k_att.to_string());
         }
-        let right = weights.weight_ih.dtype();
-        for got in [state.hidden().dtype(), state.cell().dtype(), state.memory_dtype()] {
-            if got != right {
-                return wrong("type", format!("{got:?}"), format!("{right:?}"));
+        if state.cell().is_some() != self.config.cell.carries() {
+            let (has, needs) = if state.cell().is_some() { ("there", "none") } else { ("missing", "one") };
+            return wrong("cell state", has.into(), format!("{needs}, as the cell `{}` has it,", self.config.cell));
+        }
+        let model = self.config.model(0);
+        state.rows().iter().try_for_each(|row| row.check(&model))?;
+        let cell = state.cell().map(|cell| cell.dtype());
+        for got in [Some(state.hidden().dtype()), cell, Some(state.memory_dtype())].into_iter().flatten() {
+            if got != weights.dtype {
+                return wrong("type", format!("{got:?}"), format!("{:?}", weights.dtype));
             }
         }
-        let (got, right) = (state.hidden().device(), weights.weight_ih.device().inner());
+        let (got, right) = (state.hidden().device(), weights.device.clone().inner());
         if got != right {
             return wrong(
                 "device",
@@ -347,103 +337,133 @@ impl SabLstm {
     }
 
     fn run_portable(
-        &self, weights: Weights, input: SabInput, state: Option<SabState>, rules: &Rules, options: &ForwardOptions,
+        &self, weights: &Weights, input: SabInput, state: &SabState, model: &Model, options: &ForwardOptions,
     ) -> Result<SabOutput> {
-        let device = weights.weight_ih.device().inner();
-        let dtype = weights.weight_ih.dtype();
-        let input = match input {
-            SabInput::Dense(x) => PortableInput::Dense(x),
+        match &input {
+            SabInput::Dense(x) if !is_finite(x.clone()) => {
+                return Err(SabError::NonFinite { what: "input", place: String::new() });
+            }
+            SabInput::Dense(_) => {}
             SabInput::Tokens(x) => {
-                self.checked_tokens(&x)?;
-                PortableInput::Tokens(x)
+                self.checked_tokens(x)?;
             }
-        };
-        let (batch, finite) = match &input {
-            PortableInput::Dense(x) => (x.dims()[0], is_finite(x.clone())),
-            PortableInput::Tokens(x) => (x.dims()[0], true),
-        };
-        if !finite {
-            return Err(SabError::NonFinite { what: "input", place: String::new() });
         }
-        let state = match state {
-            Some(state) if !state.is_finite() => {
-                return Err(SabError::NonFinite { what: "state", place: String::new() });
-            }
-            Some(state) => state,
-            None => {
-                let zeros = Tensor::zeros([batch, self.config.hidden], (&device, dtype));
-                SabState::starting_from(zeros.clone(), zeros, self.config.k_att)?
-            }
-        };
-        let out = portable::forward(&weights, input, state, rules, options.reminders)?;
+        if !state.is_finite() {
+            return Err(SabError::NonFinite { what: "state", place: String::new() });
+        }
+        let out = portable::forward(weights, &input, state, model, options.reminders)?;
         if !is_finite(out.state.hidden()) {
             return Err(SabError::NonFinite { what: "hidden", place: ", from a parameter or a product".into() });
         }
-        Ok(SabOutput {
-            hidden: out.hidden,
-            summary: out.summary,
-            state: out.state,
-            reminders: out.reminders,
-            #[cfg(feature = "flex")]
-            link: None,
-        })
+        Ok(out)
     }
 
     #[cfg(feature = "flex")]
     fn run_fused(
-        &self, weights: Weights, input: SabInput, state: Option<SabState>, rules: Rules, options: &ForwardOptions,
-        (batch, time): (usize, usize),
+        &self, weights: Weights, input: SabInput, state: SabState, model: Model, options: &ForwardOptions,
     ) -> Result<SabOutput> {
-        use crate::fused::burn::{self as engine, Carried, FusedInputs, FusedProblem, Kernels};
-        use crate::options::InstructionSet;
-        let k_att = rules.k_att;
-        let steps: Vec<u64> = state.as_ref().map_or_else(|| vec![0; batch], |state| state.steps().to_vec());
-        let clocks: Vec<RowClock> = steps.iter().map(|&steps_before| RowClock { steps_before, k_att }).collect();
-        let carried = match &state {
-            Some(state) => Some(Carried {
-                hidden: engine::carried_primitive("hidden", state.hidden())?,
-                cell: engine::carried_primitive("cell", state.cell())?,
-                memory: engine::carried_primitive("memory", state.memory())?,
-            }),
-            None => None,
+        use crate::engine;
+        use attentive_engine::{Call, Inputs};
+        let (inputs, dense, time) = match input {
+            SabInput::Dense(x) => (Inputs::Dense, Some(x.clone()), x.dims()[1]),
+            SabInput::Tokens(x) => (Inputs::Tokens(Arc::new(self.checked_tokens(&x)?)), None, x.dims()[1]),
         };
-        if let (Some(carried), Some(state)) = (&carried, &state) {
-            engine::check_carried(carried, |row| state.slots(row))?;
-        }
-        let (inputs, dense) = match input {
-            SabInput::Dense(x) => (FusedInputs::Dense, Some(x)),
-            SabInput::Tokens(x) => (FusedInputs::Tokens(Arc::new(self.checked_tokens(&x)?)), None),
-        };
-        let problem = FusedProblem {
-            batch,
+        let state = state.materialised();
+        let call = Call {
+            model,
             time,
-            input: self.config.input,
-            hidden: self.config.hidden,
-            padded: 0,
             inputs,
-            rules,
-            clocks,
-            slot_room: 0,
-            carried_room: state.as_ref().map_or(1, SabState::slot_room),
+            rows: state.rows().to_vec(),
             tracked: false,
             threads: options.thread_count(),
-            kernels: match options.instructions {
-                InstructionSet::Detect => Kernels::detect(),
-                InstructionSet::Baseline => Kernels::portable(),
-            },
+            instructions: options.instructions,
             reminders: options.reminders,
         };
-        let out = engine::sequence(weights, dense, problem.with_derived_sizes(), carried, self.prepared.clone())?;
-        let state = SabState::after(state, &out.hidden, out.last_cell, &steps, k_att)?;
-        let link = Some(out.link);
-        Ok(SabOutput { hidden: out.hidden, summary: out.summary, state, reminders: out.reminders, link })
+        let out = engine::sequence(weights, dense, call, engine::Carried::of(&state)?, self.prepared.clone())?;
+        let state = state.after(&out.hidden, out.last_cell, out.rows)?;
+        Ok(SabOutput {
+            hidden: out.hidden,
+            summary: out.summary,
+            state,
+            reminders: out.reminders,
+            link: Some(out.link),
+        })
     }
 
     #[cfg(not(feature = "flex"))]
-    fn run_fused(
-        &self, _: Weights, _: SabInput, _: Option<SabState>, _: Rules, _: &ForwardOptions, _: (usize, usize),
-    ) -> Result<SabOutput> {
+    fn run_fused(&self, _: Weights, _: SabInput, _: SabState, _: Model, _: &ForwardOptions) -> Result<SabOutput> {
         Err(SabError::NoFusedPath("the crate was built without its `flex` feature".into()))
+    }
+}
+
+/// Burn's path of a parameter is its name, as if each were a field.
+const CONTAINER: &str = "Struct:SabLstm";
+
+impl Module for SabLstm {
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        self.parameters.collect_devices(devices)
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        Self { parameters: self.parameters.fork(device), ..self }
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        Self { parameters: self.parameters.to_device(device), ..self }
+    }
+
+    fn train(self) -> Self {
+        Self { parameters: self.parameters.train(), ..self }
+    }
+
+    fn valid(&self) -> Self {
+        Self { parameters: self.parameters.valid(), ..self.clone() }
+    }
+
+    fn materialize(self) -> Self {
+        Self { parameters: self.parameters.materialize(), ..self }
+    }
+
+    fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+        for (declared, parameter) in self.declared.iter().zip(&self.parameters) {
+            visitor.enter_module(declared.name, CONTAINER);
+            parameter.visit(visitor);
+            visitor.exit_module(declared.name, CONTAINER);
+        }
+    }
+
+    fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
+        let mapped = self.declared.iter().zip(self.parameters).map(|(declared, parameter)| {
+            mapper.enter_module(declared.name, CONTAINER);
+            let mapped = parameter.map(mapper);
+            mapper.exit_module(declared.name, CONTAINER);
+            mapped
+        });
+        Self { parameters: mapped.collect(), ..self }
+    }
+}
+
+impl ModuleDisplayDefault for SabLstm {
+    fn content(&self, content: Content) -> Option<Content> {
+        let named = content.set_top_level_type("SabLstm");
+        let all =
+            self.declared.iter().zip(&self.parameters).fold(named, |content, (declared, parameter)| match parameter {
+                LayerParameter::Matrix(param) => content.add(declared.name, param),
+                LayerParameter::Vector(param) => content.add(declared.name, param),
+            });
+        all.optional()
+    }
+
+    fn num_params(&self) -> usize {
+        Module::num_params(self)
+    }
+}
+
+impl ModuleDisplay for SabLstm {}
+
+impl std::fmt::Display for SabLstm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&ModuleDisplay::format(self, DisplaySettings::default()))
     }
 }
 
@@ -452,13 +472,12 @@ fn is_finite<const D: usize>(tensor: Tensor<D>) -> bool {
     tensor.inner().is_finite().all().into_scalar::<bool>()
 }
 
-/// Why the fused path cannot run with these parameters, or `None` if it can.
-fn fused_path_missing(weights: &Weights) -> Option<String> {
-    let dtype = weights.weight_ih.dtype();
-    if !on_flex(&weights.weight_ih.device()) {
+/// Why the engine cannot run with these parameters, or `None` if it can. Which models it accepts, it says itself.
+fn engine_missing(weights: &Weights) -> Option<String> {
+    if !on_flex(&weights.device) {
         Some("the layer is not on Burn's CPU backend (Flex)".into())
-    } else if dtype != DType::F32 {
-        Some(format!("the layer's parameters are {dtype:?}, and the engine computes in F32"))
+    } else if weights.dtype != DType::F32 {
+        Some(format!("the layer's parameters are {:?}, and the engine computes in F32", weights.dtype))
     } else {
         None
     }

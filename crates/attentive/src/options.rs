@@ -1,5 +1,7 @@
 //! [`ForwardOptions`]: how one call runs. None of it changes what is computed.
 
+use attentive_engine::InstructionSet;
+
 /// Which implementation runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Path {
@@ -10,16 +12,6 @@ pub enum Path {
     Fused,
     /// Tensor operations.
     Portable,
-}
-
-/// Which instructions the fused engine uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum InstructionSet {
-    /// The best that the CPU has.
-    #[default]
-    Detect,
-    /// What every CPU of the target has.
-    Baseline,
 }
 
 /// How one call runs.

@@ -112,7 +112,7 @@ impl SabReadout {
                 return Err(SabError::NoFusedPath("the readout is not F32 on Burn's CPU backend".into()));
             }
             #[cfg(feature = "flex")]
-            Path::Auto | Path::Fused if fused => crate::fused::burn::readout_rows(hidden, summary, v1, v2, bias),
+            Path::Auto | Path::Fused if fused => crate::engine::readout_rows(hidden, summary, v1, v2, bias),
             _ => hidden.matmul(v1) + summary.matmul(v2) + bias.unsqueeze::<2>(),
         };
         shape[D - 1] = output;

@@ -1,26 +1,38 @@
 //! [`SabState`]: what a sequence leaves for the next call (R14).
 
-use crate::config::MOST_K_ATT;
 use crate::error::{Result, SabError};
-use crate::memory::RowClock;
+use attentive_engine::{Cell, Model, RowStart, StoreRule};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
-
-/// The most steps that a row can take: more than any stream, and far from where numbers overflow.
-const MOST_STEPS: u64 = 1 << 53;
+use std::sync::Arc;
+#[cfg(feature = "flex")]
+use {attentive_engine::Place, attentive_engine::RowEnd};
 
 /// Hidden state, cell, memories and step count of every row of a batch.
 ///
 /// A state is data: it carries no gradient from one call into an earlier one, as is usual when a long sequence
-/// is trained in stretches. Rows are independent, and can be made fresh one by one.
+/// is trained in stretches. Rows are independent, hold different memories, and can be made fresh one by one.
 #[derive(Clone, Debug)]
 pub struct SabState {
     hidden: Tensor<2>,
-    cell: Tensor<2>,
-    /// Parts of `[batch, slots, hidden]`, in order of the slots; put together when somebody asks.
-    memory: Vec<Tensor<3>>,
-    steps: Vec<u64>,
+    /// `None` for a cell without a cell state (R15).
+    cell: Option<Tensor<2>>,
+    memory: Memory,
+    rows: Vec<RowStart>,
     k_att: usize,
+    /// Whether everything is zero and no step was taken.
+    fresh: bool,
+}
+
+/// Memories `[batch, slots, hidden]`, put together when somebody asks.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // there is one per state
+enum Memory {
+    /// Parts of it, in order of the slots.
+    Parts(Vec<Tensor<3>>),
+    /// Rows of the memory of the call before and of its hidden states.
+    #[cfg(feature = "flex")]
+    Gathered { carried: Tensor<3>, hidden: Tensor<3>, places: Vec<Vec<Place>> },
 }
 
 /// A [`SabState`] as plain data, for saving with any serde format.
@@ -29,125 +41,185 @@ pub struct SabState {
 pub struct SabStateRecord {
     /// `[batch, hidden]`
     pub hidden: TensorData,
-    /// `[batch, hidden]`
-    pub cell: TensorData,
-    /// `[batch, slots, hidden]`; a row fills the first `1 + steps / k_att`.
+    /// `[batch, hidden]`; `None` for a cell without a cell state.
+    #[serde(default)]
+    pub cell: Option<TensorData>,
+    /// `[batch, slots, hidden]`; a row fills as many as `slot_steps` has for it.
     pub memory: TensorData,
     /// Steps that each row has taken since it was fresh.
     pub steps: Vec<u64>,
-    /// Every `k_att`-th state is in the memory.
+    /// Only every `k_att`-th state can be in the memory.
     pub k_att: usize,
+    /// For each row the step that each of its memories is the hidden state of, oldest first; the null slot is step 0. Empty:
+    /// every `k_att`-th step of each row, as records of earlier versions have it.
+    #[serde(default)]
+    pub slot_steps: Vec<Vec<u64>>,
+    /// For each row what its memories have received (R18); empty: nothing.
+    #[serde(default)]
+    pub received: Vec<Vec<f32>>,
+}
+
+/// The slots that `every` fills in so many steps (R2).
+fn regular_slots(steps: u64, k_att: usize) -> Vec<u64> {
+    (0..=steps / k_att.max(1) as u64).map(|slot| slot * k_att as u64).collect()
 }
 
 impl SabState {
     /// Fresh rows that start from given states `[batch, hidden]` instead of zeros. `hidden` is also the null slot of
-    /// the memory (R2). The tensors are taken as data, without their gradient.
-    pub fn starting_from(hidden: Tensor<2>, cell: Tensor<2>, k_att: usize) -> Result<Self> {
-        let (hidden, cell) = (hidden.inner(), cell.inner());
-        let memory = vec![hidden.clone().unsqueeze_dim::<3>(1)];
-        let steps = vec![0; hidden.dims()[0]];
-        Self::from_parts(hidden, cell, memory, steps, k_att)
+    /// the memory (R2). A cell without a cell state takes `None`. The tensors are taken as data, without their gradient.
+    pub fn starting_from(hidden: Tensor<2>, cell: impl Into<Option<Tensor<2>>>, k_att: usize) -> Result<Self> {
+        let (hidden, cell) = (hidden.inner(), cell.into().map(Tensor::inner));
+        let memory = Memory::Parts(vec![hidden.clone().unsqueeze_dim::<3>(1)]);
+        let rows = vec![RowStart::fresh(); hidden.dims()[0]];
+        Self::from_parts(hidden, cell, memory, rows, k_att)
+    }
+
+    /// Fresh rows of zeros.
+    pub(crate) fn fresh(batch: usize, units: usize, cell: Cell, k_att: usize, device: &Device, dtype: DType) -> Self {
+        let hidden = Tensor::zeros([batch, units], (device, dtype));
+        Self {
+            cell: cell.carries().then(|| hidden.clone()),
+            memory: Memory::Parts(vec![hidden.clone().unsqueeze_dim::<3>(1)]),
+            hidden,
+            rows: vec![RowStart::fresh(); batch],
+            k_att,
+            fresh: true,
+        }
     }
 
     /// Puts a state together from tensors without autodiff.
-    pub(crate) fn from_parts(
-        hidden: Tensor<2>, cell: Tensor<2>, memory: Vec<Tensor<3>>, steps: Vec<u64>, k_att: usize,
+    fn from_parts(
+        hidden: Tensor<2>, cell: Option<Tensor<2>>, memory: Memory, rows: Vec<RowStart>, k_att: usize,
     ) -> Result<Self> {
         let [batch, units] = hidden.dims();
         let wrong = |what: &str, got: &[usize], right: String| {
             Err(SabError::State(format!("its `{what}` has shape {got:?}, but {right} is needed")))
         };
-        if cell.dims() != [batch, units] {
-            return wrong("cell", &cell.dims(), format!("[{batch}, {units}]"));
+        if let Some(cell) = &cell {
+            if cell.dims() != [batch, units] {
+                return wrong("cell", &cell.dims(), format!("[{batch}, {units}]"));
+            }
+            if cell.device() != hidden.device() {
+                let (got, right) = (cell.device(), hidden.device());
+                return Err(SabError::State(format!("its `cell` is on {got:?}, its `hidden` on {right:?}")));
+            }
         }
-        if cell.device() != hidden.device() {
-            let (got, right) = (cell.device(), hidden.device());
-            return Err(SabError::State(format!("its `cell` is on {got:?}, its `hidden` on {right:?}")));
+        if let Err(why) = (StoreRule { k_att, ..StoreRule::default() }).check() {
+            return Err(SabError::State(format!("its {why}")));
         }
-        if !(1..=MOST_K_ATT).contains(&k_att) {
-            return Err(SabError::State(format!(
-                "its `k_att` is {k_att}, but it is at least 1 and at most {MOST_K_ATT}"
-            )));
+        if rows.len() != batch {
+            return wrong("steps", &[rows.len()], format!("[{batch}]"));
         }
-        if let Some(steps) = steps.iter().find(|steps| **steps > MOST_STEPS) {
-            return Err(SabError::State(format!("its `steps` say {steps}, but {MOST_STEPS} are the most")));
+        rows.iter().try_for_each(|row| row.check(&Model::new(1, 1)))?;
+        if let Memory::Parts(parts) = &memory {
+            let slots: usize = parts.iter().map(|part| part.dims()[1]).sum();
+            let needed = rows.iter().map(|row| row.slot_steps.len()).max().unwrap_or(1);
+            let right = format!("[{batch}, at least {needed}, {units}]");
+            if let Some(part) = parts.iter().find(|part| part.dims()[0] != batch || part.dims()[2] != units) {
+                return wrong("memory", &part.dims(), right);
+            }
+            if slots < needed {
+                return wrong("memory", &[batch, slots, units], right);
+            }
         }
-        if steps.len() != batch {
-            return wrong("steps", &[steps.len()], format!("[{batch}]"));
-        }
-        let slots: usize = memory.iter().map(|part| part.dims()[1]).sum();
-        let needed = steps.iter().map(|steps| RowClock::slots_after(*steps, k_att)).max().unwrap_or(1);
-        if let Some(part) = memory.iter().find(|part| part.dims()[0] != batch || part.dims()[2] != units) {
-            return wrong("memory", &part.dims(), format!("[{batch}, at least {needed}, {units}]"));
-        }
-        if slots < needed {
-            return wrong("memory", &[batch, slots, units], format!("[{batch}, at least {needed}, {units}]"));
-        }
-        Ok(Self { hidden, cell, memory, steps, k_att })
+        Ok(Self { hidden, cell, memory, rows, k_att, fresh: false })
     }
 
-    /// The state after a call that started `before` (fresh if `None`) and made these hidden states,
-    /// `[batch, time, hidden]`. Memories stay slices of them until somebody asks.
-    #[cfg(feature = "flex")]
-    pub(crate) fn after(
-        before: Option<SabState>, hidden: &Tensor<3>, cell: Tensor<2>, steps_before: &[u64], k_att: usize,
+    /// The state after a call that started from this one, from all its memories and slot maps.
+    pub(crate) fn with_memory(
+        hidden: Tensor<2>, cell: Option<Tensor<2>>, memory: Tensor<3>, rows: Vec<RowStart>, k_att: usize,
     ) -> Result<Self> {
+        Self::from_parts(hidden, cell, Memory::Parts(vec![memory]), rows, k_att)
+    }
+
+    /// The state after a call of the engine that started from this one and made these hidden states,
+    /// `[batch, time, hidden]`. Memories stay rows of them until somebody asks.
+    #[cfg(feature = "flex")]
+    pub(crate) fn after(mut self, hidden: &Tensor<3>, cell: Option<Tensor<2>>, ends: Vec<RowEnd>) -> Result<Self> {
         let hidden = hidden.clone().inner();
-        let [batch, time, units] = hidden.dims();
-        let carried = match before {
-            Some(state) => state.memory,
-            None => vec![Tensor::zeros([batch, 1, units], (&hidden.device(), hidden.dtype()))],
-        };
-        let clocks = steps_before.iter().map(|&steps_before| RowClock { steps_before, k_att });
-        let memory = if steps_before.iter().all(|steps| *steps == steps_before[0]) {
-            let clock = RowClock { steps_before: steps_before[0], k_att };
-            let room: usize = carried.iter().map(|part| part.dims()[1]).sum();
-            // Behind the filled slots a carried memory may have room, after a reset for instance.
-            let mut parts = match clock.carried_slots() {
-                filled if filled == room => carried,
-                filled => vec![Tensor::cat(carried, 1).narrow(1, 0, filled)],
-            };
-            if let Some(first) = (0..time).find(|t| clock.slot_filled_by(*t).is_some()) {
-                parts.push(hidden.clone().slice(burn::tensor::s![.., first..;k_att]));
+        let [_, time, _] = hidden.dims();
+        let memory = self.memory_after(&hidden, &ends);
+        for (row, end) in self.rows.iter_mut().zip(ends) {
+            let (carried, before) = (row.slot_steps.len(), row.steps);
+            let step_of = |t: usize| before + t as u64 + 1;
+            let steps = Arc::make_mut(&mut row.slot_steps);
+            match &end.kept {
+                None => steps.extend(end.stored.iter().map(|t| step_of(*t))),
+                Some(kept) => {
+                    let step = |place: &Place| match *place {
+                        Place::Carried(slot) => steps[slot.min(carried - 1)],
+                        Place::Step(t) => step_of(t),
+                    };
+                    *steps = kept.iter().map(step).collect();
+                }
             }
-            parts
-        } else {
-            let carried = Tensor::cat(carried, 1);
-            let room = clocks.clone().map(|clock| clock.slots_at(time)).max().unwrap_or(1);
-            vec![Tensor::cat(
-                clocks.enumerate().map(|(row, clock)| row_memory(&carried, &hidden, row, clock, room)).collect(),
-                0,
-            )]
-        };
+            (row.steps, row.received) = (end.steps, Arc::new(end.received));
+        }
         let last = hidden.narrow(1, time - 1, 1).squeeze_dim(1);
-        let steps = steps_before.iter().map(|steps| steps + time as u64).collect();
-        Self::from_parts(last, cell, memory, steps, k_att)
+        Self::from_parts(last, cell, memory, self.rows, self.k_att)
+    }
+
+    #[cfg(feature = "flex")]
+    fn memory_after(&self, hidden: &Tensor<3>, ends: &[RowEnd]) -> Memory {
+        let [_, time, _] = hidden.dims();
+        let carried = self.memory();
+        // As a rule all rows keep what they carried, all of it, and store the same steps at equal distances.
+        let stored = &ends[0].stored;
+        let same = ends.iter().all(|end| end.kept.is_none() && end.stored == *stored)
+            && self.rows.iter().all(|row| row.slot_steps.len() == carried.dims()[1]);
+        let regular = stored.iter().copied().eq(stored.first().map_or(0..0, |first| *first..time).step_by(self.k_att));
+        if same && regular {
+            let new = stored.first().map(|first| hidden.clone().slice(burn::tensor::s![.., *first..;self.k_att]));
+            return Memory::Parts([carried].into_iter().chain(new).collect());
+        }
+        let places = ends.iter().zip(&self.rows).map(|(end, row)| match &end.kept {
+            Some(kept) => kept.clone(),
+            None => {
+                let stored = end.stored.iter().copied().map(Place::Step);
+                (0..row.slot_steps.len()).map(Place::Carried).chain(stored).collect()
+            }
+        });
+        Memory::Gathered { carried, hidden: hidden.clone(), places: places.collect() }
+    }
+
+    /// The same state with its memory in one tensor, so that it is put together once.
+    #[cfg(feature = "flex")]
+    pub(crate) fn materialised(mut self) -> Self {
+        self.memory = Memory::Parts(vec![self.memory()]);
+        self
+    }
+
+    /// Whether it is what a call without a state starts from.
+    #[cfg(feature = "flex")]
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// What each row brings into a call besides its tensors.
+    pub(crate) fn rows(&self) -> &[RowStart] {
+        &self.rows
     }
 
     /// Whether no number that a later step would use is a NaN or an infinity.
     pub(crate) fn is_finite(&self) -> bool {
         let finite = |x: Tensor<2>| x.is_finite().all().into_scalar::<bool>();
-        let filled = |row: usize| {
-            let memory = self.memory().narrow(0, row, 1).narrow(1, 0, self.slots(row));
-            finite(memory.squeeze_dim(0))
-        };
-        finite(self.hidden()) && finite(self.cell()) && (0..self.batch()).all(filled)
-    }
-
-    /// Slots for which the memory has room.
-    #[cfg(feature = "flex")]
-    pub(crate) fn slot_room(&self) -> usize {
-        self.memory.iter().map(|part| part.dims()[1]).sum()
+        let memory = self.memory();
+        let filled = |row: usize| finite(memory.clone().narrow(0, row, 1).narrow(1, 0, self.slots(row)).squeeze_dim(0));
+        finite(self.hidden()) && self.cell().is_none_or(finite) && (0..self.batch()).all(filled)
     }
 
     /// The type of the memories.
     pub(crate) fn memory_dtype(&self) -> DType {
-        self.memory[0].dtype()
+        match &self.memory {
+            Memory::Parts(parts) => parts[0].dtype(),
+            #[cfg(feature = "flex")]
+            Memory::Gathered { carried, .. } => carried.dtype(),
+        }
     }
 
     /// Rows of the batch.
     pub fn batch(&self) -> usize {
-        self.steps.len()
+        self.rows.len()
     }
 
     /// The hidden state h of the last step, `[batch, hidden]`, without gradient.
@@ -155,30 +227,53 @@ impl SabState {
         self.hidden.clone()
     }
 
-    /// The cell c of the last step, `[batch, hidden]`, without gradient.
-    pub fn cell(&self) -> Tensor<2> {
+    /// The cell c of the last step, `[batch, hidden]`, without gradient; `None` for a cell that carries none (R15).
+    pub fn cell(&self) -> Option<Tensor<2>> {
         self.cell.clone()
     }
 
     /// The memories, `[batch, slots, hidden]`: a row fills its first [`slots`](SabState::slots), the rest is unspecified.
     pub fn memory(&self) -> Tensor<3> {
-        match self.memory.as_slice() {
-            [memory] => memory.clone(),
-            parts => Tensor::cat(parts.to_vec(), 1),
+        match &self.memory {
+            Memory::Parts(parts) => match parts.as_slice() {
+                [memory] => memory.clone(),
+                parts => Tensor::cat(parts.to_vec(), 1),
+            },
+            #[cfg(feature = "flex")]
+            Memory::Gathered { carried, hidden, places } => {
+                // Of both, one behind the other, each row has its own slots.
+                let room = carried.dims()[1];
+                let slot = |place: &Place| match *place {
+                    Place::Carried(slot) => slot,
+                    Place::Step(t) => room + t,
+                };
+                let slots: Vec<Vec<usize>> = places.iter().map(|row| row.iter().map(slot).collect()).collect();
+                pick_slots(&Tensor::cat(vec![carried.clone(), hidden.clone()], 1), &slots)
+            }
         }
     }
 
     /// Memory slots that a row fills, its null slot included; 0 for a row that is not there.
     pub fn slots(&self, row: usize) -> usize {
-        self.steps.get(row).map_or(0, |steps| RowClock::slots_after(*steps, self.k_att))
+        self.slot_steps(row).len()
+    }
+
+    /// The step that each memory of a row is the hidden state of, oldest first; the null slot is step 0.
+    pub fn slot_steps(&self, row: usize) -> &[u64] {
+        self.rows.get(row).map_or(&[], |row| &row.slot_steps)
+    }
+
+    /// What each memory of a row has received (R18); empty unless the layer forgets what was attended least.
+    pub fn received(&self, row: usize) -> &[f32] {
+        self.rows.get(row).map_or(&[], |row| &row.received)
     }
 
     /// Steps that each row has taken since it was fresh.
-    pub fn steps(&self) -> &[u64] {
-        &self.steps
+    pub fn steps(&self) -> Vec<u64> {
+        self.rows.iter().map(|row| row.steps).collect()
     }
 
-    /// Every `k_att`-th state is in the memory.
+    /// Only every `k_att`-th state can be in the memory.
     pub fn k_att(&self) -> usize {
         self.k_att
     }
@@ -195,28 +290,32 @@ impl SabState {
         let units = self.hidden.dims()[1];
         let mask = fresh.clone().unsqueeze_dim::<2>(1).expand([batch, units]);
         self.hidden = self.hidden.clone().mask_fill(mask.clone(), 0.0);
-        self.cell = self.cell.clone().mask_fill(mask, 0.0);
+        self.cell = self.cell().map(|cell| cell.mask_fill(mask, 0.0));
         let memory = self.memory();
         let shape = memory.dims();
         let mask = fresh.unsqueeze_dim::<2>(1).unsqueeze_dim::<3>(2).expand(shape);
-        self.memory = vec![memory.mask_fill(mask, 0.0)];
-        rows.iter().for_each(|row| self.steps[*row] = 0);
+        self.memory = Memory::Parts(vec![memory.mask_fill(mask, 0.0)]);
+        rows.iter().for_each(|row| self.rows[*row] = RowStart::fresh());
         Ok(())
     }
 
     /// The state as plain data.
     pub fn to_record(&self) -> SabStateRecord {
+        let received = self.rows.iter().any(|row| !row.received.is_empty());
         SabStateRecord {
             hidden: self.hidden.to_data(),
-            cell: self.cell.to_data(),
+            cell: self.cell.as_ref().map(|cell| cell.to_data()),
             memory: self.memory().to_data(),
-            steps: self.steps.clone(),
+            steps: self.steps(),
             k_att: self.k_att,
+            slot_steps: self.rows.iter().map(|row| row.slot_steps.to_vec()).collect(),
+            received: if received { self.rows.iter().map(|row| row.received.to_vec()).collect() } else { Vec::new() },
         }
     }
 
     /// The state that a record holds, on a device. A damaged record is an error.
     pub fn from_record(record: SabStateRecord, device: &Device) -> Result<Self> {
+        let SabStateRecord { hidden, cell, memory, steps, k_att, slot_steps, received } = record;
         let device = device.clone().inner();
         let check = |what: &str, data: &TensorData, rank: usize| {
             let shape = data.shape().to_vec();
@@ -228,31 +327,48 @@ impl SabState {
             }
             Ok(())
         };
-        check("hidden", &record.hidden, 2)?;
-        check("cell", &record.cell, 2)?;
-        check("memory", &record.memory, 3)?;
-        let dtype = record.hidden.dtype();
+        check("hidden", &hidden, 2)?;
+        cell.as_ref().map_or(Ok(()), |cell| check("cell", cell, 2))?;
+        check("memory", &memory, 3)?;
+        let dtype = hidden.dtype();
         if !device.supports_dtype(dtype) {
             return Err(SabError::State(format!("it is {dtype:?}, which {device:?} cannot compute with")));
         }
-        let memory = Tensor::from_data(record.memory, (&device, dtype));
-        let hidden = Tensor::from_data(record.hidden, (&device, dtype));
-        let cell = Tensor::from_data(record.cell, (&device, dtype));
-        Self::from_parts(hidden, cell, vec![memory], record.steps, record.k_att)
+        for (what, len) in [("slot_steps", slot_steps.len()), ("received", received.len())] {
+            if len != 0 && len != steps.len() {
+                return Err(SabError::State(format!("its `{what}` are those of {len} rows, it has {}", steps.len())));
+            }
+        }
+        // A step number that no memory has room for must not make a list of that length; short ones are named as they are.
+        let room = (memory.shape()[1] as u64).max(1 << 16);
+        let start = |(row, steps): (usize, u64)| {
+            let listed = slot_steps.get(row).cloned();
+            let slots = || regular_slots(steps.min(room.saturating_mul(k_att as u64)), k_att);
+            RowStart {
+                steps,
+                slot_steps: Arc::new(listed.unwrap_or_else(slots)),
+                received: Arc::new(received.get(row).cloned().unwrap_or_default()),
+            }
+        };
+        let rows = steps.into_iter().enumerate().map(start).collect();
+        let tensor = |data: TensorData| Tensor::from_data(data, (&device, dtype));
+        let memory = Memory::Parts(vec![Tensor::from_data(memory, (&device, dtype))]);
+        Self::from_parts(tensor(hidden), cell.map(tensor), memory, rows, k_att)
     }
 }
 
-/// The memory of one row, `[1, room, hidden]`: what was carried and what this call stored, zeros behind.
-#[cfg(feature = "flex")]
-fn row_memory(carried: &Tensor<3>, hidden: &Tensor<3>, row: usize, clock: RowClock, room: usize) -> Tensor<3> {
-    let [_, time, units] = hidden.dims();
-    let mut parts = vec![carried.clone().narrow(0, row, 1).narrow(1, 0, clock.carried_slots())];
-    if let Some(first) = (0..time).find(|t| clock.slot_filled_by(*t).is_some()) {
-        parts.push(hidden.clone().narrow(0, row, 1).slice(burn::tensor::s![.., first..;clock.k_att]));
-    }
-    let filled = clock.slots_at(time);
-    if filled < room {
-        parts.push(Tensor::zeros([1, room - filled, units], (&hidden.device(), hidden.dtype())));
-    }
-    Tensor::cat(parts, 1)
+/// Some slots of each row of `[batch, slots, hidden]`, zeros behind where rows have different numbers of them.
+pub(crate) fn pick_slots(memory: &Tensor<3>, slots: &[Vec<usize>]) -> Tensor<3> {
+    let (device, dtype, units) = (memory.device(), memory.dtype(), memory.dims()[2]);
+    let room = slots.iter().map(Vec::len).max().unwrap_or(1);
+    let rows = slots.iter().enumerate().map(|(row, slots)| {
+        let indices: Vec<i32> = slots.iter().map(|slot| *slot as i32).collect();
+        let indices = Tensor::<1, Int>::from_data(TensorData::new(indices, [slots.len()]), &device);
+        let picked = memory.clone().narrow(0, row, 1).select(1, indices);
+        match room - slots.len() {
+            0 => picked,
+            missing => Tensor::cat(vec![picked, Tensor::zeros([1, missing, units], (&device, dtype))], 1),
+        }
+    });
+    Tensor::cat(rows.collect(), 0)
 }

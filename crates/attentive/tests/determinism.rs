@@ -2,12 +2,17 @@
 
 mod common;
 
+#[path = "determinism/parts.rs"]
+mod parts;
+#[path = "determinism/streams.rs"]
+mod streams;
+
 use attentive::{
-    ForwardOptions, Hops, InstructionSet, KTop, Path, SabInput, SabLstm, SabLstmConfig, SabOutput, SabState,
-    SabStateRecord, SabStepInput, ScoreGradient,
+    Cell, ForwardOptions, Hops, InstructionSet, KTop, Path, SabInput, SabLstmConfig, SabOutput, SabState,
+    SabStateRecord, ScoreGradient,
 };
 use burn::tensor::{DType, Device, Int, Tensor, TensorData, s};
-use common::{Array, Input, Numbers, Parameters, Run, random_state, run};
+use common::{Array, Input, Numbers, Parameters, Run, gradients_of, random_state, random_state_for, run};
 
 const SETS: [InstructionSet; 2] = [InstructionSet::Detect, InstructionSet::Baseline];
 
@@ -41,6 +46,9 @@ fn assert_same_runs(what: &str, got: &Run, right: &Run) {
         assert_same(&format!("{what}: {name}"), got, right);
     }
     assert_eq!(got.steps, right.steps, "{what}");
+    assert_eq!(got.slot_steps, right.slot_steps, "{what}");
+    let bits = |run: &Run| run.received.concat().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(got), bits(right), "{what}: received");
     assert_eq!(got.gradients.len(), right.gradients.len(), "{what}");
     for ((name, got), (_, right)) in got.gradients.iter().zip(&right.gradients) {
         assert_same(&format!("{what}: gradient of {name}"), got, right);
@@ -50,9 +58,15 @@ fn assert_same_runs(what: &str, got: &Run, right: &Run) {
 /// All of a state that is specified: a row's first slots, not the room behind them.
 fn assert_same_states(what: &str, got: &SabState, right: &SabState) {
     assert_same(&format!("{what}: hidden"), &Array::of(&got.hidden()), &Array::of(&right.hidden()));
-    assert_same(&format!("{what}: cell"), &Array::of(&got.cell()), &Array::of(&right.cell()));
+    match (got.cell(), right.cell()) {
+        (Some(got), Some(right)) => assert_same(&format!("{what}: cell"), &Array::of(&got), &Array::of(&right)),
+        (got, right) => assert!(got.is_none() && right.is_none(), "{what}: one has a cell"),
+    }
     assert_eq!(got.steps(), right.steps(), "{what}");
     for row in 0..right.batch() {
+        assert_eq!(got.slot_steps(row), right.slot_steps(row), "{what}: slots of row {row}");
+        let bits = |state: &SabState| state.received(row).iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(got), bits(right), "{what}: received by row {row}");
         let filled = |state: &SabState| Array::of(&state.memory().slice(s![row..row + 1, 0..state.slots(row), ..]));
         assert_same(&format!("{what}: memory of row {row}"), &filled(got), &filled(right));
     }
@@ -79,7 +93,7 @@ fn all_options(input: usize, hidden: usize) -> Vec<(SabLstmConfig, bool)> {
 fn check_threads(config: &SabLstmConfig, tokens: bool, batch: usize, time: usize, options: &ForwardOptions) {
     // Below this many multiplications a step, or 16 columns a thread, the engine uses one thread whatever we ask for.
     assert!(batch * 4 * config.hidden * config.hidden >= 3 << 17 && config.hidden >= 3 * 16, "too small to be split");
-    let parameters = Parameters::random(config.input, config.hidden, 1);
+    let parameters = Parameters::random_for(config, 1);
     let input = Input::random(batch, time, config.input, tokens, 2);
     let [d_hidden, d_summary] = adjoints(batch, time, config.hidden, 3);
     let of = |threads: usize| {
@@ -159,63 +173,11 @@ fn what_the_loss_does_not_use_is_the_same_as_an_adjoint_of_zero() {
             let out = lstm.forward_with(untracked(&input, &device), None, &options).expect("a good input");
             let used = if summary_only { out.summary } else { out.hidden };
             let grads = (used * adjoint.tensor::<3>(DType::F32, &device)).sum().backward();
-            let matrices =
-                [("weight_ih", &lstm.weight_ih), ("weight_hh", &lstm.weight_hh), ("w1", &lstm.w1), ("w2", &lstm.w2)];
-            let vectors = [("bias", &lstm.bias), ("w3", &lstm.w3)];
-            let got = matrices.map(|(name, w)| (name, Array::of(&w.val().grad(&grads).expect("a gradient"))));
-            let got = got
-                .into_iter()
-                .chain(vectors.map(|(name, w)| (name, Array::of(&w.val().grad(&grads).expect("a gradient")))));
-            for (name, got) in got {
+            for (name, got) in gradients_of(&lstm, &grads) {
                 let (_, right) = right.gradients.iter().find(|(other, _)| *other == name).expect("the same parameters");
                 assert_same(&format!("summary only {summary_only}, {name}, {config:?}"), &got, right);
             }
         }
-    }
-}
-
-/// A layer, a sequence for it and the state it starts from.
-struct Stream {
-    name: String,
-    lstm: SabLstm,
-    input: SabInput,
-    state: Option<SabState>,
-    options: ForwardOptions,
-}
-
-impl Stream {
-    fn time(&self) -> usize {
-        match &self.input {
-            SabInput::Dense(x) => x.dims()[1],
-            SabInput::Tokens(x) => x.dims()[1],
-        }
-    }
-
-    /// Some steps of the sequence.
-    fn part(&self, from: usize, to: usize) -> SabInput {
-        match &self.input {
-            SabInput::Dense(x) => x.clone().narrow(1, from, to - from).into(),
-            SabInput::Tokens(x) => x.clone().narrow(1, from, to - from).into(),
-        }
-    }
-
-    fn forward(&self, from: usize, to: usize, state: Option<SabState>) -> SabOutput {
-        self.lstm.forward_with(self.part(from, to), state, &self.options).expect("a good input")
-    }
-
-    /// The sequence in calls that end at `ends`: outputs put together, and the state after the last.
-    fn in_calls(&self, ends: &[usize]) -> (Array, Array, SabState) {
-        let mut state = self.state.clone();
-        let (mut hidden, mut summary, mut from) = (Vec::new(), Vec::new(), 0);
-        for &to in ends {
-            let out = self.forward(from, to, state);
-            hidden.push(out.hidden);
-            summary.push(out.summary);
-            state = Some(out.state);
-            from = to;
-        }
-        let [hidden, summary] = [hidden, summary].map(|parts| Array::of(&Tensor::cat(parts, 1)));
-        (hidden, summary, state.expect("at least one call"))
     }
 }
 
@@ -227,108 +189,17 @@ fn untracked(input: &Input, device: &Device) -> SabInput {
     }
 }
 
-/// Streams of all kinds: sizes, inputs, `k_top`, fresh and carried, tracked by autodiff or not.
-fn streams(time: usize, tracked: bool) -> impl Iterator<Item = Stream> {
-    let device = if tracked { Device::flex().autodiff() } else { Device::flex() };
-    let mut all = Vec::new();
-    for instructions in SETS {
-        for (hidden, batch) in [(1, 2), (5, 1), (16, 7), (20, 3), (33, 4)] {
-            for k_top in [KTop::Count(0), KTop::Count(2), KTop::All] {
-                for (tokens, carried) in [(false, None), (true, None), (false, Some(true)), (true, Some(false))] {
-                    all.push((instructions, hidden, batch, k_top, tokens, carried));
-                }
-            }
-        }
-    }
-    all.into_iter().enumerate().map(move |(number, case)| {
-        let (instructions, hidden, batch, k_top, tokens, carried) = case;
-        let k_att = 1 + number % 3;
-        let config = SabLstmConfig::new(3, hidden).with_k_top(k_top).with_k_att(k_att).with_trunc_phase(0);
-        let seed = number as u64;
-        let steps = |row| if carried == Some(true) { 5 } else { 3 * row % 8 };
-        let steps: Vec<u64> = (0..batch as u64).map(steps).collect();
-        let mut parameters = Parameters::random(3, hidden, seed);
-        // Projections too large for the engine's cached exponentials must not depend on the cut either.
-        let huge = number % 4 == 3;
-        if huge {
-            for w in [&mut parameters.w1, &mut parameters.w2] {
-                w.values.iter_mut().for_each(|w| *w *= 40.0);
-            }
-        }
-        Stream {
-            name: format!("{case:?}, k_att {k_att}, huge {huge}"),
-            lstm: parameters.layer(&config, DType::F32, &device),
-            input: untracked(&Input::random(batch, time, 3, tokens, seed), &device),
-            state: carried.map(|_| random_state(hidden, &steps, k_att, seed, DType::F32)),
-            options: fused(instructions),
-        }
-    })
-}
-
-#[test]
-fn r14_step_by_step_gives_the_bits_of_the_whole_sequence() {
-    for stream in streams(17, false) {
-        let whole = stream.forward(0, 17, stream.state.clone());
-        let mut state = stream.state.clone();
-        for t in 0..17 {
-            let x: SabStepInput = match &stream.input {
-                SabInput::Dense(x) => x.clone().narrow(1, t, 1).squeeze_dim::<2>(1).into(),
-                SabInput::Tokens(x) => x.clone().narrow(1, t, 1).squeeze_dim::<1>(1).into(),
-            };
-            let out = stream.lstm.step_with(x, state, &stream.options).expect("a good input");
-            let of_whole = |x: &Tensor<3>| Array::of(&x.clone().narrow(1, t, 1).squeeze_dim::<2>(1));
-            assert_same(
-                &format!("{}, step {t}: hidden", stream.name),
-                &Array::of(&out.hidden),
-                &of_whole(&whole.hidden),
-            );
-            assert_same(
-                &format!("{}, step {t}: summary", stream.name),
-                &Array::of(&out.summary),
-                &of_whole(&whole.summary),
-            );
-            state = Some(out.state);
-        }
-        assert_same_states(&stream.name, &state.expect("17 steps were taken"), &whole.state);
-    }
-}
-
-#[test]
-fn r14_a_sequence_in_several_calls_gives_the_bits_of_one() {
-    // Tracked, the engine keeps a tape of every step; the other test's calls keep none.
-    for tracked in [false, true] {
-        for stream in streams(23, tracked) {
-            let (hidden, summary, state) = stream.in_calls(&[stream.time()]);
-            for ends in [[9, 23].as_slice(), &[1, 2, 12, 22, 23]] {
-                let name = format!("{}, calls end at {ends:?}, tracked {tracked}", stream.name);
-                let (hidden_of_calls, summary_of_calls, state_after_calls) = stream.in_calls(ends);
-                assert_same(&format!("{name}: hidden"), &hidden_of_calls, &hidden);
-                assert_same(&format!("{name}: summary"), &summary_of_calls, &summary);
-                assert_same_states(&name, &state_after_calls, &state);
-            }
-        }
-    }
-}
-
-#[test]
-fn r14_a_state_goes_on_with_the_same_bits_after_it_was_saved() {
-    for stream in streams(12, false) {
-        let (_, _, right) = stream.in_calls(&[5, 12]);
-        let half = stream.forward(0, 5, stream.state.clone()).state.to_record();
-        let half = SabState::from_record(half, &Device::flex()).expect("a good record");
-        assert_same_states(&stream.name, &stream.forward(5, 12, Some(half)).state, &right);
-    }
-}
-
 /// One row of a state.
 fn row_of(state: &SabState, row: usize) -> SabState {
     let slots = state.slots(row);
     let record = SabStateRecord {
         hidden: state.hidden().narrow(0, row, 1).to_data(),
-        cell: state.cell().narrow(0, row, 1).to_data(),
+        cell: state.cell().map(|cell| cell.narrow(0, row, 1).to_data()),
         memory: state.memory().slice(s![row..row + 1, 0..slots, ..]).to_data(),
         steps: vec![state.steps()[row]],
         k_att: state.k_att(),
+        slot_steps: vec![state.slot_steps(row).to_vec()],
+        received: vec![state.received(row).to_vec()],
     };
     SabState::from_record(record, &Device::flex()).expect("a good record")
 }
@@ -349,6 +220,47 @@ fn row_of_input(input: &Input, row: usize) -> Input {
     }
 }
 
+/// The first row of a batch, the last and one between, each run alone: every place in the engine's tiles of rows comes up.
+fn check_row_alone(
+    config: &SabLstmConfig, tokens: bool, (batch, time): (usize, usize), seed: u64, instructions: InstructionSet,
+) {
+    let parameters = Parameters::random_for(config, seed);
+    let input = Input::random(batch, time, config.input, tokens, seed);
+    let steps: Vec<u64> = (0..batch as u64).map(|row| row * 5 % 9).collect();
+    let state = random_state_for(config, &steps, seed, DType::F32);
+    let outer = adjoints(batch, time, config.hidden, seed);
+    let options = fused(instructions);
+    let of = |input: &Input, state: &SabState, outer: &[Array; 2]| {
+        run(config, &parameters, input, Some(state.clone()), [&outer[0], &outer[1]], DType::F32, &options)
+    };
+    let together = of(&input, &state, &outer);
+    for row in [0, batch / 2, batch - 1] {
+        let outer = [row_of_array(&outer[0], row), row_of_array(&outer[1], row)];
+        let alone = of(&row_of_input(&input, row), &row_of(&state, row), &outer);
+        let name = format!("row {row} of {batch}, {instructions:?}, tokens {tokens}, {config:?}");
+        let mut pairs = vec![
+            ("hidden", &alone.hidden, &together.hidden),
+            ("summary", &alone.summary, &together.summary),
+            ("last hidden", &alone.last_hidden, &together.last_hidden),
+        ];
+        if config.cell == Cell::Lstm {
+            pairs.push(("last cell", &alone.last_cell, &together.last_cell));
+        }
+        for (what, alone, together) in pairs {
+            assert_same(&format!("{name}: {what}"), alone, &row_of_array(together, row));
+        }
+        assert_eq!(alone.slot_steps[0], together.slot_steps[row], "{name}");
+        assert_eq!(alone.received[0], together.received[row], "{name}");
+        let memory = row_of_array(&together.memory, row);
+        let filled = memory.values[..alone.memory.values.len()].to_vec();
+        assert_same(&format!("{name}: memory"), &alone.memory, &Array::new(&alone.memory.shape, filled));
+        // Parameters' gradients are sums over rows; the input's belongs to its row.
+        if let (Some(("x", alone)), Some(("x", together))) = (alone.gradients.last(), together.gradients.last()) {
+            assert_same(&format!("{name}: gradient of x"), alone, &row_of_array(together, row));
+        }
+    }
+}
+
 #[test]
 fn a_row_has_the_same_bits_alone_as_in_a_batch() {
     for instructions in SETS {
@@ -356,42 +268,7 @@ fn a_row_has_the_same_bits_alone_as_in_a_batch() {
             [(5, 3, 20), (16, 8, 20), (33, 7, 20), (128, 13, 8)].into_iter().enumerate()
         {
             for (config, tokens) in all_options(3, hidden) {
-                let seed = number as u64;
-                let parameters = Parameters::random(3, hidden, seed);
-                let input = Input::random(batch, time, 3, tokens, seed);
-                let steps: Vec<u64> = (0..batch as u64).map(|row| row * 5 % 9).collect();
-                let state = random_state(hidden, &steps, config.k_att, seed, DType::F32);
-                let outer = adjoints(batch, time, hidden, seed);
-                let options = fused(instructions);
-                let of = |input: &Input, state: &SabState, outer: &[Array; 2]| {
-                    let outer = [&outer[0], &outer[1]];
-                    run(&config, &parameters, input, Some(state.clone()), outer, DType::F32, &options)
-                };
-                let together = of(&input, &state, &outer);
-                // The first, the last and one between: every place in the engine's tiles of rows comes up.
-                for row in [0, batch / 2, batch - 1] {
-                    let outer = [row_of_array(&outer[0], row), row_of_array(&outer[1], row)];
-                    let alone = of(&row_of_input(&input, row), &row_of(&state, row), &outer);
-                    let name = format!("row {row} of {batch}, {instructions:?}, tokens {tokens}, {config:?}");
-                    let pairs = [
-                        ("hidden", &alone.hidden, &together.hidden),
-                        ("summary", &alone.summary, &together.summary),
-                        ("last hidden", &alone.last_hidden, &together.last_hidden),
-                        ("last cell", &alone.last_cell, &together.last_cell),
-                    ];
-                    for (what, alone, together) in pairs {
-                        assert_same(&format!("{name}: {what}"), alone, &row_of_array(together, row));
-                    }
-                    let memory = row_of_array(&together.memory, row);
-                    let filled = memory.values[..alone.memory.values.len()].to_vec();
-                    assert_same(&format!("{name}: memory"), &alone.memory, &Array::new(&alone.memory.shape, filled));
-                    // Parameters' gradients are sums over rows; the input's belongs to its row.
-                    if let (Some(("x", alone)), Some(("x", together))) =
-                        (alone.gradients.last(), together.gradients.last())
-                    {
-                        assert_same(&format!("{name}: gradient of x"), alone, &row_of_array(together, row));
-                    }
-                }
+                check_row_alone(&config, tokens, (batch, time), number as u64, instructions);
             }
         }
     }
@@ -426,14 +303,20 @@ fn r14_room_behind_the_filled_slots_of_a_carried_memory_means_nothing() {
         let lstm = Parameters::random(4, 5, 1).layer(&config, DType::F32, &device);
         let tokens = Tensor::<2, Int>::from_data(TensorData::new(vec![0_i64, 1, 2, 3, 3, 1, 0, 2], [2, 4]), &device);
         let state = random_state(5, &steps, 1, 3, DType::F32);
-        let mut record = state.to_record();
-        let memory = Tensor::<3>::from_data(record.memory, &device);
-        record.memory = Tensor::cat(vec![memory, Tensor::ones([2, 3, 5], &device)], 1).to_data();
-        let roomy = SabState::from_record(record, &device).expect("a record may have room");
-        for path in [Path::Fused, Path::Portable] {
+        let record = state.to_record();
+        let memory = Tensor::<3>::from_data(record.memory.clone(), &device);
+        let roomy = |content: f32| {
+            let room = Tensor::full([2, 3, 5], content, &device);
+            let memory = Tensor::cat(vec![memory.clone(), room], 1).to_data();
+            SabState::from_record(SabStateRecord { memory, ..record.clone() }, &device).expect("a record may have room")
+        };
+        for (path, content) in
+            [(Path::Fused, 1.0), (Path::Portable, 1.0), (Path::Fused, f32::NAN), (Path::Portable, f32::NAN)]
+        {
+            let roomy = roomy(content);
             let options = ForwardOptions::new().with_path(path);
             let forward = |state| lstm.forward_with(tokens.clone(), Some(state), &options).expect("a good input").state;
-            let name = format!("{path:?}, steps {steps:?}");
+            let name = format!("{path:?}, {content} behind, steps {steps:?}");
             assert_same_states(&format!("one call, {name}"), &forward(roomy.clone()), &forward(state.clone()));
             let (got, right) = (forward(forward(roomy.clone())), forward(forward(state.clone())));
             assert_same_states(&format!("two calls, {name}"), &got, &right);

@@ -2,14 +2,20 @@
 
 mod common;
 
+#[path = "errors/configuration.rs"]
+mod configuration;
+#[path = "errors/parts.rs"]
+mod parts;
+#[path = "errors/readout.rs"]
+mod readout;
+
 use attentive::{
-    ForwardOptions, Hops, Initialization, KTop, KTrunc, Path, Result, SabError, SabInput, SabLstm, SabLstmConfig,
-    SabOutput, SabReadout, SabReadoutConfig, SabState, SabStateRecord, ScoreGradient, TruncPhase,
+    ForwardOptions, Initialization, KTop, Path, Result, SabError, SabInput, SabLstm, SabLstmConfig, SabOutput,
+    SabReadoutConfig, SabState, SabStateRecord, ScoreGradient,
 };
-use burn::config::Config;
 use burn::module::Param;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use common::{Array, Input, Parameters, random_state};
+use common::{Array, Input, Parameters, gradients_of, random_state};
 
 const PATHS: [Path; 2] = [Path::Portable, Path::Fused];
 
@@ -109,7 +115,9 @@ fn init_with_a_gain_that_is_not_finite_does_not_panic() {
         let lstm = config.init(&device());
         expect_message(lstm.forward(ones([1, 2, 3]), None), &[field, "a finite number, at least 0"]);
         // Such a layer is of no use, but looking at it must not panic.
-        assert_eq!((lstm.w1.val().dims(), lstm.w3.val().dims(), lstm.bias.val().dims()), ([4, 4], [4], [16]));
+        assert_eq!(lstm.matrix("w1").expect("a matrix").val().dims(), [4, 4]);
+        assert_eq!(lstm.vector("w3").expect("a vector").val().dims(), [4]);
+        assert_eq!(lstm.vector("bias").expect("a vector").val().dims(), [16]);
     }
 }
 
@@ -181,7 +189,8 @@ fn another_float_type_is_an_error_that_says_how_to_cast() {
     expect_message(lstm.forward(x(), None), &["`input` is F64"]);
 
     let mut mixed = layer(&config());
-    mixed.w2 = Param::from_tensor(mixed.w2.val().cast(DType::F64));
+    let w2 = mixed.matrix("w2").expect("a matrix").val().cast(DType::F64);
+    mixed.set_matrix("w2", Param::from_tensor(w2)).expect("a parameter of the layer");
     expect_on_both(&["`w2` is F64", "F32 is needed"], |path| run_by(&mixed, ones([1, 2, 3]), None, path));
 }
 
@@ -226,7 +235,9 @@ fn a_state_made_by_hand_must_be_consistent() {
 
 #[test]
 fn a_damaged_record_of_a_state_is_an_error() {
-    let good = random_state(4, &[3, 5], 1, 1, DType::F32).to_record();
+    let mut good = random_state(4, &[3, 5], 1, 1, DType::F32).to_record();
+    // As records of earlier versions have it; the slot steps have a test of their own.
+    good.slot_steps.clear();
     assert!(SabState::from_record(good.clone(), &device()).is_ok());
     let data = |shape: &[usize]| TensorData::zeros::<f32, _>(shape.to_vec());
     type Damage<'a> = Box<dyn Fn(&mut SabStateRecord) + 'a>;
@@ -234,7 +245,7 @@ fn a_damaged_record_of_a_state_is_an_error() {
         (Box::new(|r| r.hidden = data(&[8])), vec!["`hidden`", "[8]"]),
         (Box::new(|r| r.hidden = data(&[2, 4, 1])), vec!["`hidden`", "[2, 4, 1]"]),
         (Box::new(|r| r.hidden = data(&[2, 3])), vec!["`cell`", "[2, 3] is needed"]),
-        (Box::new(|r| r.cell = data(&[1, 4])), vec!["`cell`", "[1, 4]", "[2, 4] is needed"]),
+        (Box::new(|r| r.cell = Some(data(&[1, 4]))), vec!["`cell`", "[1, 4]", "[2, 4] is needed"]),
         (Box::new(|r| r.memory = data(&[2, 6])), vec!["`memory`", "[2, 6]"]),
         (Box::new(|r| r.memory = data(&[2, 5, 4])), vec!["`memory`", "[2, 5, 4]", "[2, at least 6, 4]"]),
         (Box::new(|r| r.memory = data(&[2, 6, 5])), vec!["`memory`", "[2, 6, 5]", "[2, at least 6, 4]"]),
@@ -244,7 +255,7 @@ fn a_damaged_record_of_a_state_is_an_error() {
         (Box::new(|r| r.steps = vec![3, 6]), vec!["`memory`", "at least 7"]),
         (Box::new(|r| r.steps = vec![3, 1 << 40]), vec!["`memory`", "at least"]),
         (Box::new(|r| r.k_att = 0), vec!["`k_att` is 0", "at least 1"]),
-        (Box::new(|r| r.cell = TensorData::zeros::<i32, _>([2, 4])), vec!["`cell` is I32", "floats"]),
+        (Box::new(|r| r.cell = Some(TensorData::zeros::<i32, _>([2, 4]))), vec!["`cell` is I32", "floats"]),
         (Box::new(|r| r.memory = TensorData::zeros::<i64, _>([2, 6, 4])), vec!["`memory` is I64", "floats"]),
     ];
     for (damage, words) in cases {
@@ -295,8 +306,8 @@ fn a_state_that_is_not_finite_is_an_error() {
         for field in 0..3 {
             for value in [f32::NAN, f32::INFINITY] {
                 let mut record = random_state(4, &[3], 1, 1, DType::F32).to_record();
-                let data =
-                    [&mut record.hidden, &mut record.cell, &mut record.memory].into_iter().nth(field).expect("three");
+                let cell = record.cell.as_mut().expect("an LSTM has one");
+                let data = [&mut record.hidden, cell, &mut record.memory].into_iter().nth(field).expect("three");
                 let shape = data.shape().to_vec();
                 *data = TensorData::new(vec![value; shape.iter().product()], shape);
                 let Ok(state) = SabState::from_record(record, &device) else { continue };
@@ -316,7 +327,7 @@ fn reset_of_a_row_that_is_not_there_is_an_error_and_changes_nothing() {
     assert_eq!(state.steps(), [3, 5]);
     assert!(state.reset(&[]).is_ok());
     assert!(state.reset(&[1, 1]).is_ok(), "twice is once");
-    assert_eq!((state.steps(), state.slots(7)), (&[3_u64, 0] as &[u64], 0));
+    assert_eq!((state.steps(), state.slots(7)), (vec![3, 0], 0));
 }
 
 #[test]
@@ -354,7 +365,7 @@ fn a_parameter_that_is_not_finite_is_reported() {
 
 fn finite(out: &SabOutput) -> bool {
     let parts = [Array::of(&out.hidden), Array::of(&out.summary), Array::of(&out.state.memory())];
-    let more = [Array::of(&out.state.hidden()), Array::of(&out.state.cell())];
+    let more = [Array::of(&out.state.hidden()), Array::of(&out.state.cell().expect("an LSTM has one"))];
     parts.iter().chain(&more).all(|array| array.values.iter().all(|x| x.is_finite()))
 }
 
@@ -391,61 +402,12 @@ fn enormous_recurrent_weights_give_finite_gradients_or_an_error() {
     let device = device().autodiff();
     for path in PATHS {
         let mut parameters = Parameters::random(3, 4, 3);
-        parameters.weight_hh.values.iter_mut().for_each(|value| *value = value.signum() * 1e20);
+        parameters["weight_hh"].values.iter_mut().for_each(|value| *value = value.signum() * 1e20);
         let lstm = parameters.layer(&config().with_k_top(0).with_k_trunc(None), DType::F32, &device);
         let (x, _) = Input::random(2, 7, 3, false, 4).tensor(DType::F32, &device);
         let Ok(out) = run_by(&lstm, x, None, path) else { continue };
-        let gradient = lstm.weight_hh.val().grad(&out.hidden.sum().backward()).expect("a gradient");
-        assert!(Array::of(&gradient).values.iter().all(|d| d.is_finite()), "{path:?}");
-    }
-}
-
-#[test]
-fn a_readout_with_other_shapes_is_an_error() {
-    let readout = SabReadoutConfig::new(4, 2).init(&device());
-    for path in PATHS {
-        let attempt = |h: [usize; 3], s: [usize; 3]| readout.forward_by(ones(h), ones(s), path);
-        expect_message(attempt([1, 2, 5], [1, 2, 4]), &["`hidden`", "[1, 2, 5]", "4 last"]);
-        expect_message(attempt([1, 2, 4], [1, 2, 5]), &["`summary`", "[1, 2, 5]", "4 last"]);
-        expect_message(attempt([1, 2, 4], [1, 3, 4]), &["`summary`", "[1, 3, 4]", "the shape of `hidden`"]);
-        expect_message(attempt([1, 2, 0], [1, 2, 0]), &["`hidden`", "[1, 2, 0]", "4 last"]);
-        assert_eq!(attempt([0, 2, 4], [0, 2, 4]).expect("no rows are fine").dims(), [0, 2, 2]);
-        let f64s = || ones([1, 2, 4]).cast(DType::F64);
-        expect_message(readout.forward_by(f64s(), ones([1, 2, 4]), path), &["`hidden` is F64", "F32"]);
-        expect_message(readout.forward_by(ones([1, 2, 4]), f64s(), path), &["`summary` is F64", "F32"]);
-
-        let with = |change: &dyn Fn(&mut SabReadout)| {
-            let mut readout = readout.clone();
-            change(&mut readout);
-            readout.forward_by(ones([1, 2, 4]), ones([1, 2, 4]), path)
-        };
-        let of = |shape: [usize; 2]| Param::from_tensor(Tensor::<2>::zeros(shape, &device()));
-        expect_message(with(&|r| r.v2 = of([4, 3])), &["`v2`", "[4, 3]", "[4, 2] is needed"]);
-        expect_message(with(&|r| r.v1 = of([3, 2])), &["`v2`", "[4, 2]", "[3, 2] is needed"]);
-        let bias = || Param::from_tensor(Tensor::<1>::zeros([3], &device()));
-        expect_message(with(&|r| r.bias = bias()), &["`bias`", "[3]", "[2] is needed"]);
-    }
-}
-
-#[test]
-fn a_readout_of_size_0_is_found_by_validate_and_init_does_not_panic() {
-    for (config, field) in
-        [(SabReadoutConfig::new(0, 2), "`hidden` is 0"), (SabReadoutConfig::new(4, 0), "`output` is 0")]
-    {
-        expect_message(config.validate(), &[field, "at least 1"]);
-        let readout = config.init(&device());
-        assert!(readout.forward(ones([1, 2, 3]), ones([1, 2, 3])).is_err(), "the sizes count as 1");
-    }
-}
-
-#[test]
-fn a_readout_with_weights_of_size_0_does_not_panic() {
-    for (units, outputs) in [(0, 2), (4, 0)] {
-        let of = || Param::from_tensor(Tensor::<2>::zeros([units, outputs], &device()));
-        let bias = Param::from_tensor(Tensor::<1>::zeros([outputs], &device()));
-        let readout = SabReadout { v1: of(), v2: of(), bias };
-        for path in PATHS {
-            assert!(readout.forward_by(ones([1, 2, units]), ones([1, 2, units]), path).is_err(), "{path:?}");
+        for (name, gradient) in gradients_of(&lstm, &out.hidden.sum().backward()) {
+            assert!(gradient.values.iter().all(|d| d.is_finite()), "{path:?}: {name}");
         }
     }
 }
@@ -466,60 +428,4 @@ fn reminders_outside_the_batch_are_empty() {
     let reminders = out.reminders.expect("the layer attends");
     assert_eq!(reminders.at(0, 3).len(), 1);
     assert!(reminders.at(1, 0).is_empty() && reminders.at(0, 4).is_empty());
-}
-
-fn parse(json: &str) -> std::result::Result<SabLstmConfig, String> {
-    serde_json::from_str(json).map_err(|error| error.to_string())
-}
-
-#[test]
-fn a_mistake_in_a_configuration_file_says_what_is_expected() {
-    let number_or = |word: &str| format!("a whole number or \"{word}\"");
-    let cases = [
-        (r#""k_tpo": 3"#, vec!["k_tpo".to_string(), "k_top".into()]),
-        (r#""k_top": "al""#, vec!["\"al\"".into(), number_or("all")]),
-        (r#""k_top": -1"#, vec![number_or("all")]),
-        (r#""k_top": 1.5"#, vec![number_or("all")]),
-        (r#""k_top": null"#, vec![number_or("all")]),
-        (r#""k_trunc": "non""#, vec!["\"non\"".into(), number_or("none")]),
-        (r#""k_trunc": -5"#, vec![number_or("none")]),
-        (r#""trunc_phase": "rand""#, vec!["\"rand\"".into(), number_or("random")]),
-        (r#""trunc_phase": []"#, vec![number_or("random")]),
-        (r#""k_att": -1"#, vec!["-1".into(), "usize".into()]),
-        (r#""k_att": "2""#, vec!["usize".into()]),
-        (r#""mental_updates": "yes""#, vec!["yes".into(), "a boolean".into()]),
-        (r#""score_gradient": "ful""#, vec!["ful".into(), "weights".into(), "full".into()]),
-        (r#""hops": "two""#, vec!["two".into(), "one".into(), "all".into()]),
-        (r#""initialization": {"gain": 1.0}"#, vec!["gain".into(), "attention_gain".into()]),
-    ];
-    for (field, words) in cases {
-        let error = parse(&format!(r#"{{"input": 3, "hidden": 4, {field}}}"#)).expect_err(field);
-        for word in words {
-            assert!(error.contains(&word), "{field}: `{word}` is not in: {error}");
-        }
-    }
-    assert!(parse(r#"{"input": 3}"#).expect_err("a size is missing").contains("hidden"));
-}
-
-#[test]
-fn a_configuration_file_keeps_every_option() {
-    let start = SabLstmConfig::new(3, 4);
-    assert_eq!(parse(r#"{"input": 3, "hidden": 4}"#), Ok(start.clone()), "the defaults are those of `new`");
-    let mut configs = vec![start.clone(), start.clone().with_k_att(7).with_mental_updates(false)];
-    configs.extend([KTop::Count(0), KTop::Count(9), KTop::All].map(|k_top| start.clone().with_k_top(k_top)));
-    configs.extend([KTrunc::Every(3), KTrunc::None].map(|k_trunc| start.clone().with_k_trunc(k_trunc)));
-    configs.extend([TruncPhase::Fixed(2), TruncPhase::Random].map(|phase| start.clone().with_trunc_phase(phase)));
-    configs.extend([ScoreGradient::Weights, ScoreGradient::Full].map(|which| start.clone().with_score_gradient(which)));
-    configs.extend([Hops::One, Hops::All].map(|hops| start.clone().with_hops(hops)));
-    let initialization =
-        Initialization { bound: Some(0.3), input_gain: 1.5, attention_gain: 2.5, score_gain: 0.1, forget_bias: -1.0 };
-    configs.push(start.with_initialization(initialization));
-    for config in configs {
-        let json = serde_json::to_string(&config).expect("plain data");
-        assert_eq!(parse(&json).as_ref(), Ok(&config), "{json}");
-        assert_eq!(SabLstmConfig::load_binary(json.as_bytes()).expect("Burn reads it too"), config);
-    }
-    let words = parse(r#"{"input": 3, "hidden": 4, "k_top": "all", "k_trunc": "none", "trunc_phase": "random"}"#);
-    let right = SabLstmConfig::new(3, 4).with_k_top(KTop::All).with_k_trunc(None).with_trunc_phase(TruncPhase::Random);
-    assert_eq!(words, Ok(right));
 }

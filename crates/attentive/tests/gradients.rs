@@ -1,11 +1,12 @@
-//! With full score gradients, all hops and nothing cut the backward pass is the exact derivative of Algorithm 1: here it
-//! is held to finite differences of the forward pass, every element of every parameter and of the input.
+//! With full score gradients, all hops and nothing cut the backward pass is the exact derivative of Algorithm 1, with
+//! whatever parts: here it is held to finite differences of the forward pass, every element of every parameter and of the
+//! input. What is stored and what makes room does not change within the differences, so those decisions need no derivative.
 
 mod common;
 
-use attentive::{ForwardOptions, Hops, KTop, Path, SabLstmConfig, SabState, ScoreGradient};
+use attentive::{ForwardOptions, Hops, KTop, Path, SabLstmConfig, SabState, ScoreGradient, Sparsifier};
 use burn::tensor::{DType, Device};
-use common::{Array, Input, Numbers, Parameters, difference, random_state, run};
+use common::{Array, Input, Numbers, Parameters, difference, parts, random_state_for, run};
 
 const INPUT: usize = 3;
 const HIDDEN: usize = 4;
@@ -21,26 +22,32 @@ struct Case {
 }
 
 impl Case {
-    fn new(k_top: KTop, k_att: usize, tokens: bool, carried: bool) -> Self {
-        let config = SabLstmConfig::new(INPUT, HIDDEN)
-            .with_k_top(k_top)
-            .with_k_att(k_att)
-            .with_k_trunc(None)
-            .with_score_gradient(ScoreGradient::Full)
-            .with_hops(Hops::All);
+    fn new(config: &SabLstmConfig, tokens: bool, carried: bool) -> Self {
+        // Where scores nearly tie, `f32` cannot say what the derivative is: the first case where it can.
+        let stable = |case: &Self| {
+            let [single, double] = [DType::F32, DType::F64].map(|dtype| case.gradients(dtype, Path::Portable));
+            single
+                .iter()
+                .zip(&double)
+                .all(|((_, got), (_, right))| difference(got, right, largest(right).max(1e-3)) < 1e-5)
+        };
+        (2..60).map(|seed| Self::drawn(config, tokens, carried, seed)).find(stable).expect("a case that f32 can follow")
+    }
+
+    fn drawn(config: &SabLstmConfig, tokens: bool, carried: bool, seed: u64) -> Self {
         let mut numbers = Numbers::new(1);
         let mut adjoint = || Array::new(&[BATCH, TIME, HIDDEN], numbers.take(BATCH * TIME * HIDDEN, 1.0));
         Self {
-            parameters: Parameters::random(INPUT, HIDDEN, 2),
+            parameters: Parameters::random_for(config, seed),
             input: Input::random(BATCH, TIME, INPUT, tokens, 3),
             steps: carried.then(|| vec![5, 0, 2]),
             adjoints: [adjoint(), adjoint()],
-            config,
+            config: config.clone(),
         }
     }
 
     fn state(&self, dtype: DType) -> Option<SabState> {
-        self.steps.as_ref().map(|steps| random_state(HIDDEN, steps, self.config.k_att, 4, dtype))
+        self.steps.as_ref().map(|steps| random_state_for(&self.config, steps, 4, dtype))
     }
 
     fn gradients(&self, dtype: DType, path: Path) -> Vec<(&'static str, Array)> {
@@ -67,7 +74,7 @@ impl Case {
 
     /// The arrays that have a gradient, in the order of [`Case::gradients`].
     fn variables(&mut self) -> Vec<&mut Array> {
-        let mut all: Vec<&mut Array> = self.parameters.all_mut().into();
+        let mut all: Vec<&mut Array> = self.parameters.all_mut();
         if let Input::Dense(x) = &mut self.input {
             all.push(x);
         }
@@ -76,7 +83,7 @@ impl Case {
 
     /// Central differences of the loss by every element, extrapolated from two widths.
     fn differences(&mut self) -> Vec<Array> {
-        const WIDTH: f64 = 1e-4;
+        const WIDTH: f64 = 3e-5;
         let shapes: Vec<Vec<usize>> = self.variables().iter().map(|array| array.shape.clone()).collect();
         let mut slope = |array: usize, element: usize, width: f64| {
             let value = self.variables()[array].values[element];
@@ -98,29 +105,46 @@ impl Case {
     }
 }
 
+fn largest(array: &Array) -> f64 {
+    array.values.iter().fold(0.0, |m: f64, x| m.max(x.abs()))
+}
+
 /// The largest difference, as a part of the largest element of the right gradient; a gradient of nothing is not a test.
-fn check(what: &str, got: &[(&'static str, Array)], right: &[Array], tolerance: f64) {
+fn check(what: &str, got: &[(&'static str, Array)], right: &[Array], scale_matters: bool, tolerance: f64) {
     assert_eq!(got.len(), right.len());
     for ((name, got), right) in got.iter().zip(right) {
-        let largest = right.values.iter().fold(0.0, |m: f64, d| m.max(d.abs()));
+        let largest = match *name {
+            "temperature" if !scale_matters => largest(right).max(1.0),
+            _ => largest(right),
+        };
         assert!(largest > 1e-3, "{what}: {name} has no gradient");
         let d = difference(got, right, largest);
         assert!(d < tolerance, "{what}: the gradient of {name} differs by {d:e} of its largest element");
     }
 }
 
+/// The model whose gradient is that of Algorithm 1.
+fn exact(k_top: KTop) -> SabLstmConfig {
+    let config = SabLstmConfig::new(INPUT, HIDDEN).with_k_top(k_top).with_k_trunc(None);
+    config.with_score_gradient(ScoreGradient::Full).with_hops(Hops::All)
+}
+
 /// Portable in `f64` and fused in `f32` against finite differences.
-fn check_case(k_top: KTop, k_att: usize, tokens: bool, carried: bool) {
-    let mut case = Case::new(k_top, k_att, tokens, carried);
+fn check_case(name: &str, config: &SabLstmConfig, tokens: bool, carried: bool) {
+    let mut case = Case::new(config, tokens, carried);
     let right = case.differences();
-    let name = format!("{k_top:?}, k_att {k_att}, tokens {tokens}, carried {carried}");
-    check(&format!("portable, {name}"), &case.gradients(DType::F64, Path::Portable), &right, 1e-7);
-    check(&format!("fused, {name}"), &case.gradients(DType::F32, Path::Fused), &right, 1e-4);
+    let name = format!("{name}, {:?}, k_att {}, tokens {tokens}, carried {carried}", config.k_top, config.k_att);
+    // Where more memories than k_top compete by prominence, a factor of all scores changes nothing.
+    let scale_matters = config.sparsifier == Sparsifier::Softmax || config.k_top == KTop::All;
+    let check =
+        |what: &str, got: &[_], tolerance| check(&format!("{what}, {name}"), got, &right, scale_matters, tolerance);
+    check("portable", &case.gradients(DType::F64, Path::Portable), 1e-7);
+    check("fused", &case.gradients(DType::F32, Path::Fused), 1e-4);
 }
 
 fn check_all(k_top: KTop) {
     for (k_att, tokens, carried) in [(1, false, false), (2, true, false), (2, false, true), (1, true, true)] {
-        check_case(k_top, k_att, tokens, carried);
+        check_case("the default parts", &exact(k_top).with_k_att(k_att), tokens, carried);
     }
 }
 
@@ -142,4 +166,21 @@ fn r10_gradients_are_exact_where_memories_are_fewer_than_k_top() {
 #[test]
 fn r10_gradients_are_exact_where_memories_become_more_than_k_top() {
     check_all(KTop::Count(4));
+}
+
+#[test]
+fn r15_to_r18_gradients_are_exact_with_every_part() {
+    for k_top in [KTop::Count(2), KTop::All] {
+        for (name, config) in parts::each_part(&exact(k_top)).into_iter().skip(1) {
+            check_case(&name, &config, false, false);
+            check_case(&name, &config, true, true);
+        }
+    }
+}
+
+#[test]
+fn r15_to_r18_gradients_are_exact_with_every_pair_of_parts() {
+    for (name, config) in parts::each_pair(&exact(KTop::Count(2))) {
+        check_case(&name, &config, false, true);
+    }
 }

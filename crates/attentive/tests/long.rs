@@ -5,7 +5,7 @@ mod common;
 
 use attentive::{ForwardOptions, Path, SabLstmConfig};
 use burn::tensor::{DType, Device, Tensor};
-use common::{Array, Numbers, Parameters};
+use common::{Array, Numbers, Parameters, gradients_of};
 
 const TIME: usize = 100_000;
 const HIDDEN: usize = 128;
@@ -32,22 +32,14 @@ fn r13_a_hundred_thousand_steps_need_less_than_two_gibibytes() {
     assert_eq!(out.state.slots(0), 1 + TIME / 100);
     let grads = (out.hidden.narrow(1, TIME - 1, 1) * d_last).sum().backward();
 
-    let of = |gradient: Option<Array>| gradient.expect("a gradient");
-    let gradients = [
-        ("weight_ih", of(lstm.weight_ih.val().grad(&grads).map(|g| Array::of(&g)))),
-        ("weight_hh", of(lstm.weight_hh.val().grad(&grads).map(|g| Array::of(&g)))),
-        ("bias", of(lstm.bias.val().grad(&grads).map(|g| Array::of(&g)))),
-        ("w1", of(lstm.w1.val().grad(&grads).map(|g| Array::of(&g)))),
-        ("w2", of(lstm.w2.val().grad(&grads).map(|g| Array::of(&g)))),
-        ("w3", of(lstm.w3.val().grad(&grads).map(|g| Array::of(&g)))),
-        ("x", of(x.grad(&grads).map(|g| Array::of(&g)))),
-    ];
+    let mut gradients = gradients_of(&lstm, &grads);
+    gradients.push(("x", Array::of(&x.grad(&grads).expect("a gradient"))));
     for (name, gradient) in &gradients {
         assert!(gradient.values.iter().all(|d| d.is_finite()), "{name}");
         assert!(gradient.values.iter().any(|d| *d != 0.0), "the gradient of {name} is zero");
     }
     // More than the last truncation segment, and yet a small part: the replay is sparse.
-    let (_, d_x) = &gradients[6];
+    let (_, d_x) = gradients.last().expect("that of x");
     let reached = d_x.values.iter().filter(|d| **d != 0.0).count();
     assert!((101..TIME / 2).contains(&reached), "gradient reached {reached} steps");
     let far = d_x.values[..TIME / 2].iter().filter(|d| **d != 0.0).count();

@@ -7,7 +7,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{AdamConfig, GradientsParams, SgdConfig};
 use burn::tensor::{DType, Device, Int, Tensor};
-use common::{Array, Numbers};
+use common::{Array, Numbers, gradients_of};
 use std::sync::Mutex;
 
 const PATHS: [Path; 2] = [Path::Portable, Path::Fused];
@@ -44,6 +44,15 @@ fn layer(seed: u64, device: &Device) -> SabLstm {
 
 fn sequence(device: &Device) -> Tensor<3> {
     Array::new(&[2, 9, 3], Numbers::new(1).take(54, 1.0)).tensor(DType::F32, device)
+}
+
+/// All parameters, by name.
+fn values_of(lstm: &SabLstm) -> Vec<(&'static str, Array)> {
+    let of = |name| match (lstm.matrix(name), lstm.vector(name)) {
+        (Some(matrix), _) => Array::of(&matrix.val()),
+        (_, vector) => Array::of(&vector.expect("a declared parameter").val()),
+    };
+    lstm.declared().iter().map(|parameter| (parameter.name, of(parameter.name))).collect()
 }
 
 fn outputs(lstm: &SabLstm, device: &Device, path: Path) -> Vec<u64> {
@@ -135,7 +144,7 @@ fn a_layer_loaded_with_autodiff_can_be_trained() {
     layer(1, &device).save_file(&file).expect("the directory is there");
     let loaded = layer(2, &device).try_load_file(&file).expect("what was saved");
     let grads = loaded.forward(sequence(&device), None).expect("a good input").hidden.sum().backward();
-    assert!(loaded.weight_hh.val().grad(&grads).is_some());
+    assert!(loaded.matrix("weight_hh").expect("a matrix").val().grad(&grads).is_some());
 }
 
 #[test]
@@ -152,7 +161,8 @@ fn parameters_of_another_size_are_an_error_and_not_a_panic() {
     }
     // The same by hand: a parameter of a wrong shape is named.
     let mut lstm = layer(1, &device);
-    lstm.w2 = layer(1, &device).w1.map(|w| w.narrow(0, 0, 5));
+    let narrow = layer(1, &device).matrix("w1").expect("a matrix").val().narrow(0, 0, 5);
+    lstm.set_matrix("w2", Param::from_tensor(narrow)).expect("a parameter of the layer");
     for path in PATHS {
         let result = lstm.forward_with(sequence(&device), None, &ForwardOptions::new().with_path(path));
         let error = result.expect_err("a wrong shape").to_string();
@@ -165,7 +175,8 @@ fn valid_has_no_autodiff_and_the_same_outputs() {
     let device = Device::flex().autodiff();
     let lstm = layer(1, &device);
     let valid = lstm.valid();
-    assert!(!valid.weight_ih.val().is_require_grad() && lstm.weight_ih.val().is_require_grad());
+    let is_trained = |lstm: &SabLstm| lstm.matrix("weight_ih").expect("a matrix").val().is_require_grad();
+    assert!(!is_trained(&valid) && is_trained(&lstm));
     for path in PATHS {
         assert_eq!(outputs(&valid, &Device::flex(), path), outputs(&lstm, &device, path));
         // Tensors of the other kind are data to it.
@@ -186,19 +197,13 @@ fn fork_and_to_device_keep_the_values() {
     }
     assert_eq!(forked.config(), lstm.config());
     let grads = forked.forward(sequence(&device), None).expect("a good input").hidden.sum().backward();
-    assert!(forked.w3.val().grad(&grads).is_some(), "a fork can be trained");
+    assert!(forked.vector("w3").expect("a vector").val().grad(&grads).is_some(), "a fork can be trained");
 }
 
 #[test]
 fn a_seed_makes_one_layer() {
     let device = Device::flex();
-    let values = |lstm: &SabLstm| {
-        let Array { values: mut all, .. } = Array::of(&lstm.weight_ih.val());
-        for matrix in [&lstm.weight_hh, &lstm.w1, &lstm.w2] {
-            all.extend(Array::of(&matrix.val()).values);
-        }
-        [Array::of(&lstm.bias.val()).values, Array::of(&lstm.w3.val()).values, all].concat()
-    };
+    let values = |lstm: &SabLstm| values_of(lstm).into_iter().flat_map(|(_, array)| array.values).collect::<Vec<_>>();
     let [a, again, b] = [5, 5, 6].map(|seed| layer(seed, &device));
     assert!(values(&a) == values(&again) && values(&a) != values(&b));
     // All uniform within 1 / sqrt(hidden), and not all alike.
@@ -219,7 +224,7 @@ fn numbers_are_drawn_by_init() {
         let lstm = config().init(&device);
         // Whatever the program draws before it uses the layer.
         device.seed(between);
-        let values = Array::of(&lstm.weight_ih.val());
+        let values = values_of(&lstm);
         drop(guard);
         values
     };
@@ -247,12 +252,17 @@ fn initialization_scales(device: &Device) {
         let largest = values.iter().fold(0.0_f64, |largest, x| largest.max((x - middle).abs()));
         assert!(largest <= bound + 1e-6 && largest > 0.8 * bound, "{what}: {largest} instead of {bound}");
     };
-    check(&Array::of(&lstm.weight_ih.val()).values, 0.0, 2.0, "weight_ih");
-    check(&Array::of(&lstm.weight_hh.val()).values, 0.0, 0.5, "weight_hh");
-    check(&Array::of(&lstm.w1.val()).values, 0.0, 1.5, "w1");
-    check(&Array::of(&lstm.w2.val()).values, 0.0, 1.5, "w2");
-    check(&Array::of(&lstm.w3.val()).values, 0.0, 0.25, "w3");
-    for (gate, bias) in Array::of(&lstm.bias.val()).values.chunks(40).enumerate() {
+    for (name, array) in values_of(&lstm) {
+        let bound = match name {
+            "weight_ih" => 2.0,
+            "weight_hh" => 0.5,
+            "w1" | "w2" => 1.5,
+            "w3" => 0.25,
+            _ => continue,
+        };
+        check(&array.values, 0.0, bound, name);
+    }
+    for (gate, bias) in Array::of(&lstm.vector("bias").expect("a vector").val()).values.chunks(40).enumerate() {
         check(bias, if gate == 1 { 2.0 } else { 0.0 }, 0.5, "the bias of gate i, f, g or o");
     }
 }
@@ -265,16 +275,8 @@ fn every_parameter_gets_a_gradient() {
         let out =
             lstm.forward_with(sequence(&device), None, &ForwardOptions::new().with_path(path)).expect("a good input");
         let grads = (out.hidden.powi_scalar(2).sum() + out.summary.sum()).backward();
-        for (name, param) in
-            [("weight_ih", &lstm.weight_ih), ("weight_hh", &lstm.weight_hh), ("w1", &lstm.w1), ("w2", &lstm.w2)]
-        {
-            let gradient = param.val().grad(&grads).expect(name);
-            assert_eq!(gradient.dims(), param.val().dims());
-            assert!(Array::of(&gradient).values.iter().any(|d| *d != 0.0), "{path:?}: {name}");
-        }
-        for (name, param) in [("bias", &lstm.bias), ("w3", &lstm.w3)] {
-            let gradient = param.val().grad(&grads).expect(name);
-            assert!(Array::of(&gradient).values.iter().any(|d| *d != 0.0), "{path:?}: {name}");
+        for (name, gradient) in gradients_of(&lstm, &grads) {
+            assert!(gradient.values.iter().any(|d| *d != 0.0), "{path:?}: {name}");
         }
     }
 }
@@ -287,7 +289,8 @@ fn an_output_that_the_loss_does_not_use_is_no_obstacle() {
         let options = ForwardOptions::new().with_path(path);
         let run = || lstm.forward_with(sequence(&device), None, &options).expect("a good input");
         for loss in [run().hidden.sum(), run().summary.sum(), run().hidden.narrow(1, 8, 1).sum()] {
-            let gradient = lstm.weight_ih.val().grad(&loss.backward()).expect("a gradient");
+            let grads = loss.backward();
+            let gradient = lstm.matrix("weight_ih").expect("a matrix").val().grad(&grads).expect("a gradient");
             assert!(Array::of(&gradient).values.iter().any(|d| *d != 0.0), "{path:?}");
         }
     }
@@ -301,7 +304,7 @@ fn frozen_parameters_get_no_gradient_and_the_input_still_does() {
         let x = sequence(&device).require_grad();
         let out = lstm.forward_with(x.clone(), None, &ForwardOptions::new().with_path(path)).expect("a good input");
         let grads = out.hidden.sum().backward();
-        assert!(lstm.weight_hh.val().grad(&grads).is_none(), "{path:?}");
+        assert!(lstm.matrix("weight_hh").expect("a matrix").val().grad(&grads).is_none(), "{path:?}");
         assert!(x.grad(&grads).is_some(), "{path:?}");
     }
 }
@@ -373,10 +376,10 @@ fn two_layers_train_with_adam() {
         for _ in 0..40 {
             let grads = model.loss(&device, path).backward();
             for lstm in [&model.lower, &model.upper] {
-                assert!(
-                    lstm.w1.val().grad(&grads).is_some() && lstm.weight_ih.val().grad(&grads).is_some(),
-                    "{path:?}"
-                );
+                for name in ["w1", "weight_ih"] {
+                    let param = lstm.matrix(name).expect("a matrix").val();
+                    assert!(param.grad(&grads).is_some(), "{path:?}: {name}");
+                }
             }
             let grads = GradientsParams::from_grads(grads, &model);
             model = optimizer.step(0.02, model, grads);
@@ -407,10 +410,10 @@ fn both_layers_of_a_stack_get_the_same_gradients_on_both_paths() {
     let model = stack(&device);
     let [a, b] = PATHS.map(|path| {
         let grads = model.loss(&device, path).backward();
-        [&model.lower, &model.upper].map(|lstm| Array::of(&lstm.weight_ih.val().grad(&grads).expect("a gradient")))
+        [&model.lower, &model.upper].map(|lstm| gradients_of(lstm, &grads)).concat()
     });
-    for (a, b) in a.iter().zip(&b) {
-        assert!(common::difference(a, b, 1.0) < 1e-5);
+    for ((name, a), (_, b)) in a.iter().zip(&b) {
+        assert!(common::difference(a, b, 1.0) < 1e-5, "{name}");
     }
 }
 

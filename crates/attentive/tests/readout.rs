@@ -5,7 +5,7 @@ mod common;
 use attentive::{ForwardOptions, Hops, Path, SabLstmConfig, SabOutput, SabReadout, SabReadoutConfig, ScoreGradient};
 use burn::module::Param;
 use burn::tensor::{DType, Device, Gradients, Tensor};
-use common::{Array, Input, Parameters, difference};
+use common::{Array, Input, Parameters, difference, gradients_of};
 
 /// How a readout gets at the outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +34,7 @@ fn read(readout: &SabReadout, out: &SabOutput, way: Way, last: bool) -> Tensor<2
 /// The output and the gradients of all parameters of both layers.
 fn run(config: &SabLstmConfig, tokens: bool, way: Way, last: bool) -> Vec<(&'static str, Array)> {
     let device = Device::flex().autodiff();
-    let parameters = Parameters::random(config.input, config.hidden, 5);
+    let parameters = Parameters::random_for(config, 5);
     let lstm = parameters.layer(config, DType::F32, &device);
     // Given numbers: those that `init` draws come from one generator for all tests.
     let mut readout = SabReadoutConfig::new(config.hidden, 5).init(&device);
@@ -53,18 +53,14 @@ fn run(config: &SabLstmConfig, tokens: bool, way: Way, last: bool) -> Vec<(&'sta
     fn gradient<const D: usize>(param: Tensor<D>, grads: &Gradients) -> Array {
         Array::of(&param.grad(grads).expect("every parameter has a gradient"))
     }
-    vec![
-        ("y", Array::of(&y)),
-        ("weight_ih", gradient(lstm.weight_ih.val(), &grads)),
-        ("weight_hh", gradient(lstm.weight_hh.val(), &grads)),
-        ("bias", gradient(lstm.bias.val(), &grads)),
-        ("w1", gradient(lstm.w1.val(), &grads)),
-        ("w2", gradient(lstm.w2.val(), &grads)),
-        ("w3", gradient(lstm.w3.val(), &grads)),
+    let mut all = vec![("y", Array::of(&y))];
+    all.extend(gradients_of(&lstm, &grads));
+    all.extend([
         ("v1", gradient(readout.v1.val(), &grads)),
         ("v2", gradient(readout.v2.val(), &grads)),
         ("readout bias", gradient(readout.bias.val(), &grads)),
-    ]
+    ]);
+    all
 }
 
 #[test]
@@ -75,9 +71,10 @@ fn r8_reading_outputs_directly_gives_the_same_gradients() {
         base.clone().with_hops(Hops::One),
         base.clone().with_score_gradient(ScoreGradient::Full),
         base.clone().with_k_top(0),
-        SabLstmConfig { hidden: 32, ..base },
+        SabLstmConfig { hidden: 32, ..base.clone() },
     ];
-    for config in configs {
+    let parts = common::parts::each_part(&base).into_iter().map(|(_, config)| config);
+    for config in configs.into_iter().chain(parts) {
         for (tokens, last) in [(true, false), (false, false), (true, true)] {
             let right = run(&config, tokens, Way::Tensors, last);
             for way in [Way::Linked, Way::Both] {

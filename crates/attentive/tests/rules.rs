@@ -6,8 +6,18 @@ mod common;
 mod backward;
 #[path = "rules/by_hand.rs"]
 mod by_hand;
+#[path = "rules/cells.rs"]
+mod cells;
 #[path = "rules/forward.rs"]
 mod forward;
+#[path = "rules/scorers.rs"]
+mod scorers;
+#[path = "rules/seen.rs"]
+mod seen;
+#[path = "rules/sparsifiers.rs"]
+mod sparsifiers;
+#[path = "rules/stores.rs"]
+mod stores;
 #[path = "rules/streaming.rs"]
 mod streaming;
 

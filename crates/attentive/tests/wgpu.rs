@@ -11,7 +11,9 @@ use attentive::{
 };
 use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, DeviceKind, Int, Tensor};
-use common::{Array, Input, Numbers, Parameters, Run, compare, difference, random_state, run, run_on};
+use common::{
+    Array, Input, Numbers, Parameters, Run, compare, difference, random_state, random_state_for, run, run_on,
+};
 
 const BATCH: usize = 3;
 const TIME: usize = 9;
@@ -44,21 +46,46 @@ fn moved(state: &SabState, device: &Device) -> SabState {
     SabState::from_record(state.to_record(), device).expect("a good record")
 }
 
+/// One computation that can run anywhere.
+struct Case<'a> {
+    config: &'a SabLstmConfig,
+    parameters: Parameters,
+    input: Input,
+    state: Option<&'a [u64]>,
+    adjoints: [Array; 2],
+}
+
+impl<'a> Case<'a> {
+    fn new(config: &'a SabLstmConfig, tokens: bool, state: Option<&'a [u64]>, seed: u64) -> Self {
+        let mut numbers = Numbers::new(23);
+        let mut adjoint = || Array::new(&[BATCH, TIME, HIDDEN], numbers.take(BATCH * TIME * HIDDEN, 1.0));
+        let adjoints = [adjoint(), adjoint()];
+        let (parameters, input) = (Parameters::random_for(config, seed), Input::random(BATCH, TIME, INPUT, tokens, 22));
+        Self { config, parameters, input, state, adjoints }
+    }
+
+    fn run(&self, device: &Device, path: Path, dtype: DType) -> Run {
+        let state = self.state.map(|steps| moved(&random_state_for(self.config, steps, 24, dtype), device));
+        let (options, adjoints) = (ForwardOptions::new().with_path(path), [&self.adjoints[0], &self.adjoints[1]]);
+        run_on(device, self.config, &self.parameters, &self.input, state, adjoints, dtype, &options)
+    }
+
+    /// Whether both paths in `f32` can follow `f64`: where scores nearly tie, no two computations agree.
+    fn is_stable(&self) -> bool {
+        let cpu = Device::flex();
+        let right = self.run(&cpu, Path::Portable, DType::F64);
+        let near = |path| compare(&self.run(&cpu, path, DType::F32), &right, OUTPUTS / 10.0, GRADIENTS / 5.0, FLOOR);
+        [Path::Portable, Path::Fused].into_iter().all(|path| near(path).is_ok())
+    }
+}
+
 /// Outputs, states and all gradients, on the GPU and by both paths on the CPU.
 fn agrees(what: &str, config: &SabLstmConfig, tokens: bool, steps: Option<&[u64]>) {
-    let (parameters, input) = (parameters(), Input::random(BATCH, TIME, INPUT, tokens, 22));
-    let mut numbers = Numbers::new(23);
-    let mut adjoint = || Array::new(&[BATCH, TIME, HIDDEN], numbers.take(BATCH * TIME * HIDDEN, 1.0));
-    let adjoints = [&adjoint(), &adjoint()];
-    let state = steps.map(|steps| random_state(HIDDEN, steps, config.k_att, 24, DType::F32));
-    let by = |device: &Device, path: Path| -> Run {
-        let state = state.as_ref().map(|state| moved(state, device));
-        let options = ForwardOptions::new().with_path(path);
-        run_on(device, config, &parameters, &input, state, adjoints, DType::F32, &options)
-    };
-    let got = by(&gpu(), Path::Auto);
+    let case = (21..80).map(|seed| Case::new(config, tokens, steps, seed)).find(Case::is_stable);
+    let case = case.unwrap_or_else(|| panic!("{what}: no case that f32 can follow"));
+    let got = case.run(&gpu(), Path::Auto, DType::F32);
     for path in [Path::Portable, Path::Fused] {
-        let right = by(&Device::flex(), path);
+        let right = case.run(&Device::flex(), path, DType::F32);
         if let Err(why) = compare(&got, &right, OUTPUTS, GRADIENTS, FLOOR) {
             panic!("{what}, tokens {tokens}, steps {steps:?}, against {path:?}: {why}");
         }
@@ -101,6 +128,14 @@ fn variants_of_the_gradient_agree() {
 fn carried_states_agree_also_of_rows_of_different_age() {
     agrees("carried", &config(), true, Some(&[8; BATCH]));
     agrees("carried", &config(), false, Some(&[0, 5, 12]));
+}
+
+#[test]
+fn every_part_agrees_and_every_pair() {
+    for (name, config) in common::parts::each_combination(&config().with_k_att(1)) {
+        agrees(&name, &config, true, None);
+        agrees(&name, &config, false, Some(&[0, 5, 12]));
+    }
 }
 
 #[test]
@@ -159,7 +194,7 @@ fn readouts_agree() {
         let (all, last) = (readout.read(&out).expect("fits"), readout.read_last(&out).expect("fits"));
         let grads = (all.clone().sum() + last.clone().powi_scalar(2).sum()).backward();
         let of_v1 = readout.v1.val().grad(&grads).expect("a gradient");
-        let of_w1 = lstm.w1.val().grad(&grads).expect("a gradient");
+        let of_w1 = lstm.matrix("w1").expect("a matrix").val().grad(&grads).expect("a gradient");
         [Array::of(&all.flatten::<2>(0, 1)), Array::of(&last), Array::of(&of_v1), Array::of(&of_w1)]
     };
     for (got, right) in outputs(&gpu()).iter().zip(&outputs(&Device::flex())) {
@@ -197,7 +232,8 @@ fn tensors_on_another_device_are_errors() {
     let mixed = SabState::starting_from(foreign.hidden(), moved(&foreign, &device).cell(), 2).map(|_| ());
     assert!(matches!(mixed, Err(SabError::State(_))), "{mixed:?}");
     let mut torn = lstm.clone();
-    torn.w2 = layer(&config(), &cpu).w2;
+    let foreign = layer(&config(), &cpu).matrix("w2").expect("a matrix").clone();
+    torn.set_matrix("w2", foreign).expect("a parameter of the layer");
     is_device(torn.forward(here.clone(), None).map(|_| ()), "w2");
 
     let out = lstm.forward(here, None).expect("a good input");
@@ -224,7 +260,8 @@ fn bad_numbers_are_errors_as_on_the_cpu() {
         let mut broken = lstm.clone();
         let mut values = vec![0.0; 4 * HIDDEN];
         values[0] = bad;
-        broken.bias = Param::from_tensor(Array::new(&[4 * HIDDEN], values).tensor(DType::F32, &device));
+        let bias = Param::from_tensor(Array::new(&[4 * HIDDEN], values).tensor(DType::F32, &device));
+        broken.set_vector("bias", bias).expect("a parameter of the layer");
         let tokens = Tensor::<2, Int>::zeros([1, 2], &device);
         let refused = broken.forward(tokens, None).map(|_| ());
         // An infinite gate is a gate that is open: only a NaN must be noticed on the way.

@@ -1,7 +1,9 @@
 //! What the integration tests share: layers from given weights, runs with gradients, comparisons.
 #![allow(dead_code)]
 
-use attentive::{ForwardOptions, SabInput, SabLstm, SabLstmConfig, SabOutput, SabState};
+pub mod parts;
+
+use attentive::{Cell, Evict, ForwardOptions, Parameter, SabInput, SabLstm, SabLstmConfig, SabOutput, SabState, Store};
 use burn::module::Param;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
@@ -63,58 +65,82 @@ impl Array {
     }
 }
 
-/// Parameters in Burn's layout.
+/// Parameters in Burn's layout, by name, in the order of the layer's declaration.
 #[derive(Clone, Debug)]
-pub struct Parameters {
-    pub weight_ih: Array,
-    pub weight_hh: Array,
-    pub bias: Array,
-    pub w1: Array,
-    pub w2: Array,
-    pub w3: Array,
-}
+pub struct Parameters(pub Vec<(&'static str, Array)>);
 
 impl Parameters {
-    /// Random ones; the scorer's are large, so that scores lie far apart.
+    /// Random ones of a layer with the default parts; the scorer's are large, so that scores lie far apart.
     pub fn random(input: usize, hidden: usize, seed: u64) -> Self {
+        Self::random_for(&SabLstmConfig::new(input, hidden), seed)
+    }
+
+    /// Random ones of any layer.
+    pub fn random_for(config: &SabLstmConfig, seed: u64) -> Self {
         let mut numbers = Numbers::new(seed);
-        let bound = 1.0 / (hidden as f64).sqrt();
-        let mut array = |shape: &[usize], scale: f64| Array::new(shape, numbers.take(shape.iter().product(), scale));
-        Self {
-            weight_ih: array(&[input, 4 * hidden], 1.0),
-            weight_hh: array(&[hidden, 4 * hidden], bound),
-            bias: array(&[4 * hidden], bound),
-            w1: array(&[hidden, hidden], 2.0 * bound),
-            w2: array(&[hidden, hidden], 2.0 * bound),
-            w3: array(&[hidden], 1.5),
-        }
+        let bound = 1.0 / (config.hidden as f64).sqrt();
+        let mut array = |parameter: &Parameter| {
+            let scale = match parameter.name {
+                "weight_ih" => 1.0,
+                "weight_hh" | "bias" => bound,
+                "w1" | "w2" => 2.0 * bound,
+                _ => 1.5,
+            };
+            let mut values = numbers.take(parameter.len(), scale);
+            if parameter.name == "temperature" {
+                // Far from 0, where all scores would be equal.
+                values.iter_mut().for_each(|value| *value += 3.0);
+            }
+            (parameter.name, Array::new(&parameter.shape, values))
+        };
+        Self(config.init(&Device::flex()).declared().iter().map(&mut array).collect())
     }
 
-    pub fn all(&self) -> [(&'static str, &Array); 6] {
-        [
-            ("weight_ih", &self.weight_ih),
-            ("weight_hh", &self.weight_hh),
-            ("bias", &self.bias),
-            ("w1", &self.w1),
-            ("w2", &self.w2),
-            ("w3", &self.w3),
-        ]
-    }
-
-    pub fn all_mut(&mut self) -> [&mut Array; 6] {
-        [&mut self.weight_ih, &mut self.weight_hh, &mut self.bias, &mut self.w1, &mut self.w2, &mut self.w3]
+    pub fn all_mut(&mut self) -> Vec<&mut Array> {
+        self.0.iter_mut().map(|(_, array)| array).collect()
     }
 
     pub fn layer(&self, config: &SabLstmConfig, dtype: DType, device: &Device) -> SabLstm {
         let mut lstm = config.init(device);
-        lstm.weight_ih = Param::from_tensor(self.weight_ih.tensor(dtype, device));
-        lstm.weight_hh = Param::from_tensor(self.weight_hh.tensor(dtype, device));
-        lstm.bias = Param::from_tensor(self.bias.tensor(dtype, device));
-        lstm.w1 = Param::from_tensor(self.w1.tensor(dtype, device));
-        lstm.w2 = Param::from_tensor(self.w2.tensor(dtype, device));
-        lstm.w3 = Param::from_tensor(self.w3.tensor(dtype, device));
+        for (name, array) in &self.0 {
+            match array.shape.len() {
+                2 => lstm.set_matrix(name, Param::from_tensor(array.tensor(dtype, device))),
+                _ => lstm.set_vector(name, Param::from_tensor(array.tensor(dtype, device))),
+            }
+            .expect("a parameter of the layer");
+        }
         lstm
     }
+}
+
+impl std::ops::Index<&str> for Parameters {
+    type Output = Array;
+
+    fn index(&self, name: &str) -> &Array {
+        &self.0.iter().find(|(own, _)| *own == name).expect("a parameter of that name").1
+    }
+}
+
+impl std::ops::IndexMut<&str> for Parameters {
+    fn index_mut(&mut self, name: &str) -> &mut Array {
+        &mut self.0.iter_mut().find(|(own, _)| *own == name).expect("a parameter of that name").1
+    }
+}
+
+/// The gradient of every parameter of a layer, by name; zeros where it has none.
+pub fn gradients_of(lstm: &SabLstm, grads: &burn::tensor::Gradients) -> Vec<(&'static str, Array)> {
+    fn gradient<const D: usize>(param: &Tensor<D>, grads: &burn::tensor::Gradients) -> Array {
+        param.grad(grads).map_or_else(
+            || Array::new(&param.dims(), vec![0.0; param.dims().iter().product()]),
+            |gradient| Array::of(&gradient),
+        )
+    }
+    let of = |parameter: &Parameter| match (lstm.matrix(parameter.name), lstm.vector(parameter.name)) {
+        (Some(param), _) => (parameter.name, gradient(&param.val(), grads)),
+        (_, Some(param)) => (parameter.name, gradient(&param.val(), grads)),
+        _ => unreachable!("a declared parameter"),
+    };
+    lstm.declared().iter().map(of).collect()
 }
 
 /// Inputs of a test.
@@ -168,6 +194,8 @@ pub struct Run {
     pub last_cell: Array,
     pub memory: Array,
     pub steps: Vec<u64>,
+    pub slot_steps: Vec<Vec<u64>>,
+    pub received: Vec<Vec<f32>>,
     /// By name, in Burn's layout: the parameters, then `x` for a dense input.
     pub gradients: Vec<(&'static str, Array)>,
 }
@@ -194,31 +222,21 @@ pub fn run_on(
     let loss = (out.hidden.clone() * adjoints[0].tensor::<3>(dtype, &device)).sum()
         + (out.summary.clone() * adjoints[1].tensor::<3>(dtype, &device)).sum();
     let grads = loss.backward();
-    fn gradient<const D: usize>(param: &Tensor<D>, grads: &burn::tensor::Gradients) -> Array {
-        param.grad(grads).map_or_else(
-            || Array::new(&param.dims(), vec![0.0; param.dims().iter().product()]),
-            |gradient| Array::of(&gradient),
-        )
-    }
-    let mut gradients = vec![
-        ("weight_ih", gradient(&lstm.weight_ih.val(), &grads)),
-        ("weight_hh", gradient(&lstm.weight_hh.val(), &grads)),
-        ("bias", gradient(&lstm.bias.val(), &grads)),
-        ("w1", gradient(&lstm.w1.val(), &grads)),
-        ("w2", gradient(&lstm.w2.val(), &grads)),
-        ("w3", gradient(&lstm.w3.val(), &grads)),
-    ];
+    let mut gradients = gradients_of(&lstm, &grads);
     if let Some(x) = dense {
-        gradients.push(("x", gradient(&x, &grads)));
+        let gradient = x.grad(&grads).map_or_else(|| Array::of(&x.zeros_like()), |gradient| Array::of(&gradient));
+        gradients.push(("x", gradient));
     }
     let SabOutput { hidden, summary, state, .. } = out;
     Run {
         hidden: Array::of(&hidden),
         summary: Array::of(&summary),
         last_hidden: Array::of(&state.hidden()),
-        last_cell: Array::of(&state.cell()),
+        last_cell: state.cell().map_or_else(|| Array::new(&[0], Vec::new()), |cell| Array::of(&cell)),
         memory: Array::of(&state.memory()),
-        steps: state.steps().to_vec(),
+        steps: state.steps(),
+        slot_steps: (0..state.batch()).map(|row| state.slot_steps(row).to_vec()).collect(),
+        received: (0..state.batch()).map(|row| state.received(row).to_vec()).collect(),
         gradients,
     }
 }
@@ -256,6 +274,16 @@ pub fn compare(got: &Run, right: &Run, outputs: f64, gradients: f64, floor: f64)
     if got.steps != right.steps {
         return Err(format!("steps {:?} instead of {:?}", got.steps, right.steps));
     }
+    if got.slot_steps != right.slot_steps {
+        return Err(format!("memories of the steps {:?} instead of {:?}", got.slot_steps, right.slot_steps));
+    }
+    // Sums of single precision, whatever the layer computes in.
+    let near = |(a, b): (&f32, &f32)| f64::from((a - b).abs()) <= (10.0 * outputs).max(1e-5);
+    for (got, right) in got.received.iter().zip(&right.received) {
+        if got.len() != right.len() || !got.iter().zip(right).all(near) {
+            return Err(format!("memories have received {got:?} instead of {right:?}"));
+        }
+    }
     let floor = right.gradients.iter().map(|(_, g)| largest(&g.values)).fold(0.0, f64::max) * floor;
     for ((name, got), (_, right)) in got.gradients.iter().zip(&right.gradients) {
         let d = difference(got, right, largest(&right.values).max(floor).max(1e-30));
@@ -266,12 +294,34 @@ pub fn compare(got: &Run, right: &Run, outputs: f64, gradients: f64, floor: f64)
     Ok(())
 }
 
-/// A state with random contents whose rows have taken these numbers of steps.
+/// A state with random contents whose rows have taken these numbers of steps, for a layer with the default parts.
 pub fn random_state(hidden: usize, steps: &[u64], k_att: usize, seed: u64, dtype: DType) -> SabState {
-    let device = Device::flex();
+    random_state_for(&SabLstmConfig::new(1, hidden).with_k_att(k_att), steps, seed, dtype)
+}
+
+/// The same for any layer: with the memories and the received numbers that its store could have left.
+pub fn random_state_for(config: &SabLstmConfig, steps: &[u64], seed: u64, dtype: DType) -> SabState {
+    let (batch, hidden, k_att) = (steps.len(), config.hidden, config.k_att);
+    let mut choices = Numbers::new(seed + 1);
+    let mut slots_of = |steps: u64| -> Vec<u64> {
+        let mut slots: Vec<u64> = (0..=steps / k_att as u64).map(|slot| slot * k_att as u64).collect();
+        if config.store == Store::Novelty {
+            slots.retain(|step| *step == 0 || choices.below(3) > 0);
+        }
+        while config.capacity.is_some_and(|capacity| slots.len() > capacity + 1) {
+            match config.evict {
+                Evict::Oldest => slots.remove(1),
+                Evict::LeastAttended => slots.remove(1 + choices.below(slots.len() - 1)),
+            };
+        }
+        slots
+    };
+    let slot_steps: Vec<Vec<u64>> = steps.iter().map(|steps| slots_of(*steps)).collect();
+    let mut received_by = |slots: &Vec<u64>| slots.iter().map(|_| 0.5 + 0.5 * choices.next() as f32).collect();
+    let counted = config.capacity.is_some() && config.evict == Evict::LeastAttended;
+    let received = if counted { slot_steps.iter().map(&mut received_by).collect() } else { Vec::new() };
+    let room = slot_steps.iter().map(Vec::len).max().unwrap_or(1);
     let mut numbers = Numbers::new(seed);
-    let batch = steps.len();
-    let slots = steps.iter().map(|s| 1 + (s / k_att as u64) as usize).max().unwrap_or(1);
     let mut data = |shape: &[usize]| {
         let values = numbers.take(shape.iter().product(), 0.8);
         // The same numbers for every type: f32 must hold them exactly.
@@ -280,10 +330,12 @@ pub fn random_state(hidden: usize, steps: &[u64], k_att: usize, seed: u64, dtype
     };
     let record = attentive::SabStateRecord {
         hidden: data(&[batch, hidden]),
-        cell: data(&[batch, hidden]),
-        memory: data(&[batch, slots, hidden]),
+        cell: (config.cell == Cell::Lstm).then(|| data(&[batch, hidden])),
+        memory: data(&[batch, room, hidden]),
         steps: steps.to_vec(),
         k_att,
+        slot_steps,
+        received,
     };
-    SabState::from_record(record, &device).expect("a good record")
+    SabState::from_record(record, &Device::flex()).expect("a good record")
 }

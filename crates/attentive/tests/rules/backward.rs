@@ -388,12 +388,12 @@ fn symbols(steps: &[[f64; 2]]) -> (Parameters, Input) {
     let mut parameters = Parameters::random(2, 2, 1);
     parameters.all_mut().into_iter().for_each(|array| array.values.fill(0.0));
     // Gates i, f, g, o of two units: inputs go to g, the cell forgets everything.
-    let (from_x, bias) = (&mut parameters.weight_ih.values, &mut parameters.bias.values);
+    let from_x = &mut parameters["weight_ih"].values;
     (from_x[4], from_x[8 + 5]) = (1.0, 1.0);
-    bias.copy_from_slice(&[3.0, 3.0, -200.0, -200.0, 0.0, 0.0, 3.0, 3.0]);
-    parameters.w1.values.copy_from_slice(&[0.0, 0.0, 1.0, 0.5]);
-    parameters.w2.values.copy_from_slice(&[-400.0, -400.0, 0.1, 0.2]);
-    parameters.w3.values.copy_from_slice(&[1.0, 0.5]);
+    parameters["bias"].values.copy_from_slice(&[3.0, 3.0, -200.0, -200.0, 0.0, 0.0, 3.0, 3.0]);
+    parameters["w1"].values.copy_from_slice(&[0.0, 0.0, 1.0, 0.5]);
+    parameters["w2"].values.copy_from_slice(&[-400.0, -400.0, 0.1, 0.2]);
+    parameters["w3"].values.copy_from_slice(&[1.0, 0.5]);
     (parameters, Input::Dense(Array::new(&[1, steps.len(), 2], steps.concat())))
 }
 
@@ -401,7 +401,7 @@ fn symbols(steps: &[[f64; 2]]) -> (Parameters, Input) {
 fn r10_w3_learns_where_a_step_saturates_the_scorer() {
     let (mut parameters, _) = symbols(&[]);
     // Step 4 saturates every unit of the scorer upwards, so that its scores differ by some 1e-10; step 5 does not.
-    parameters.w2.values.copy_from_slice(&[20.0, 22.0, 0.1, 0.2]);
+    parameters["w2"].values.copy_from_slice(&[20.0, 22.0, 0.1, 0.2]);
     let x = Input::Dense(Array::new(&[1, 5, 2], vec![0.0, 0.3, 0.0, 0.9, 0.0, -0.5, 0.6, 0.7, 0.0, 0.6]));
     let config = SabLstmConfig::new(2, 2).with_k_top(2).with_k_trunc(1).with_trunc_phase(0).with_mental_updates(false);
     let loss = Array::new(&[1, 5, 2], vec![0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, -0.7]);
@@ -420,7 +420,8 @@ fn r4_of_equal_scores_the_older_memory_comes_first() {
     // Three memories of zeros, so that there are more than k_top from the first step on.
     let start = || {
         let [hidden, memory] = [vec![1, 2], vec![1, 3, 2]].map(TensorData::zeros::<f32, _>);
-        let record = SabStateRecord { hidden: hidden.clone(), cell: hidden, memory, steps: vec![2], k_att: 1 };
+        let (cell, steps, slot_steps, received) = (Some(hidden.clone()), vec![2], Vec::new(), Vec::new());
+        let record = SabStateRecord { hidden, cell, memory, steps, k_att: 1, slot_steps, received };
         Some(SabState::from_record(record, &Device::flex()).expect("a good record"))
     };
     let config = SabLstmConfig::new(2, 2).with_k_top(2).with_k_trunc(1).with_trunc_phase(0);

@@ -1,101 +1,11 @@
 //! R1 to R8: what is computed.
 
 use crate::common::{Array, Input, Numbers, Parameters, compare, difference, random_state, run};
+use crate::seen::{Seen, UNITS, dense, rows_close};
 use crate::{PATHS, at, by, by_hand, chosen, observe};
-use attentive::{KTop, Path, Reminders, SabLstmConfig, SabReadout, SabReadoutConfig, SabState, ScoreGradient};
+use attentive::{KTop, Path, SabLstmConfig, SabReadout, SabReadoutConfig, ScoreGradient};
 use burn::module::Param;
 use burn::tensor::{DType, Device, Tensor};
-
-/// Five units need padding in the fused path, sixteen do not.
-const UNITS: [usize; 2] = [5, 16];
-
-fn rows_close(got: &[f64], right: &[f64], tolerance: f64, what: &str) {
-    assert_eq!(got.len(), right.len(), "{what}");
-    for (got, right) in got.iter().zip(right) {
-        assert!((got - right).abs() <= tolerance, "{what}: {got} instead of {right}");
-    }
-}
-
-fn dense(input: &Input) -> &Array {
-    match input {
-        Input::Dense(x) => x,
-        Input::Tokens { .. } => panic!("a dense input"),
-    }
-}
-
-/// Everything that one run shows, with all memories that each step had before it.
-struct Seen {
-    parameters: Parameters,
-    x: Array,
-    hidden: Array,
-    summary: Array,
-    reminders: Option<Reminders>,
-    initial: Array,
-    initial_cell: Array,
-    k_att: usize,
-}
-
-impl Seen {
-    /// A run of two rows that start from states of their own, so that the null slot is not zero.
-    fn new(config: &SabLstmConfig, time: usize, path: Path) -> Self {
-        let (input, units) = (config.input, config.hidden);
-        let parameters = Parameters::random(input, units, 11);
-        let x = Input::random(2, time, input, false, 12);
-        let mut numbers = Numbers::new(13);
-        let mut start = || Array::new(&[2, units], numbers.take(2 * units, 0.7));
-        let (initial, initial_cell) = (start(), start());
-        let tensor = |array: &Array| array.tensor::<2>(DType::F32, &Device::flex());
-        let state = SabState::starting_from(tensor(&initial), tensor(&initial_cell), config.k_att).expect("fits");
-        let out = observe(config, &parameters, &x, Some(state), path);
-        Self {
-            parameters,
-            x: dense(&x).clone(),
-            hidden: Array::of(&out.hidden),
-            summary: Array::of(&out.summary),
-            reminders: out.reminders,
-            initial,
-            initial_cell,
-            k_att: config.k_att,
-        }
-    }
-
-    fn h_before(&self, row: usize, t: usize) -> Vec<f64> {
-        let units = self.initial.shape[1];
-        match t {
-            0 => self.initial.values[row * units..][..units].to_vec(),
-            _ => at(&self.hidden, row, t - 1).to_vec(),
-        }
-    }
-
-    fn h_hat(&self, row: usize, t: usize) -> Vec<f64> {
-        at(&self.hidden, row, t).iter().zip(at(&self.summary, row, t)).map(|(h, s)| h - s).collect()
-    }
-
-    /// R2: what step `t` (from 0) can be reminded of.
-    fn memories(&self, row: usize, t: usize) -> Vec<Vec<f64>> {
-        (0..=t).step_by(self.k_att).map(|step| self.h_before(row, step)).collect()
-    }
-
-    fn scores(&self, row: usize, t: usize) -> Vec<f64> {
-        let h_hat = self.h_hat(row, t);
-        self.memories(row, t).iter().map(|memory| by_hand::score(&self.parameters, memory, &h_hat)).collect()
-    }
-
-    /// The weights that were reported, one for each memory.
-    fn weights(&self, row: usize, t: usize) -> Vec<f64> {
-        let mut weights = vec![0.0; t / self.k_att + 1];
-        for reminder in self.reminders.as_ref().expect("the layer attends").at(row, t) {
-            assert_eq!(reminder.step as usize % self.k_att, 0, "only stored steps are remembered");
-            weights[reminder.step as usize / self.k_att] = f64::from(reminder.weight);
-        }
-        weights
-    }
-
-    fn each_step(&self) -> impl Iterator<Item = (usize, usize)> {
-        let time = self.hidden.shape[1];
-        (0..2).flat_map(move |row| (0..time).map(move |t| (row, t)))
-    }
-}
 
 #[test]
 fn r1_cell_is_an_lstm_with_gates_i_f_g_o_and_one_bias() {
@@ -104,7 +14,7 @@ fn r1_cell_is_an_lstm_with_gates_i_f_g_o_and_one_bias() {
             let seen = Seen::new(&SabLstmConfig::new(3, units).with_k_top(0), 6, path);
             for row in 0..2 {
                 let mut h = seen.h_before(row, 0);
-                let mut c = seen.initial_cell.values[row * units..][..units].to_vec();
+                let mut c = seen.cell_before().values[row * units..][..units].to_vec();
                 for t in 0..6 {
                     (h, c) = by_hand::cell(&seen.parameters, at(&seen.x, row, t), &h, &c);
                     rows_close(at(&seen.hidden, row, t), &h, 2e-6, "h");
@@ -198,8 +108,8 @@ fn r3_scores_are_w3_tanh_of_memory_and_query_without_bias() {
 fn r3_projections_may_be_huge_if_memory_and_query_balance() {
     // The fused path keeps exponentials of projections up to a limit, and larger ones as they are: some of each here.
     let mut parameters = Parameters::random(3, 5, 3);
-    parameters.w1.values.iter_mut().for_each(|w| *w *= 40.0);
-    parameters.w2.values = parameters.w1.values.iter().map(|w| -0.9 * w).collect();
+    parameters["w1"].values.iter_mut().for_each(|w| *w *= 40.0);
+    parameters["w2"].values = parameters["w1"].values.iter().map(|w| -0.9 * w).collect();
     let (x, adjoint) = (Input::random(2, 9, 3, false, 2), Array::new(&[2, 9, 5], Numbers::new(3).take(90, 1.0)));
     for k_top in [KTop::Count(2), KTop::All] {
         let config =
@@ -259,7 +169,7 @@ fn r4_weights_are_the_prominence_over_the_next_best_score() {
 #[test]
 fn r5_equal_scores_give_no_summary_and_no_gradient() {
     let mut parameters = Parameters::random(3, 5, 1);
-    parameters.w3.values.fill(0.0);
+    parameters["w3"].values.fill(0.0);
     let x = Input::random(2, 6, 3, false, 2);
     let ones = Array::new(&[2, 6, 5], vec![1.0; 60]);
     for path in PATHS {
@@ -331,7 +241,7 @@ fn r6_k_top_0_is_a_plain_lstm() {
         for (name, gradient) in one.gradients.iter().filter(|(name, _)| ["w1", "w2", "w3"].contains(name)) {
             assert!(gradient.values.iter().all(|d| *d == 0.0), "{path:?}: {name}");
         }
-        [&mut parameters.w1, &mut parameters.w2, &mut parameters.w3].into_iter().for_each(|w| w.values.fill(0.25));
+        ["w1", "w2", "w3"].into_iter().for_each(|name| parameters[name].values.fill(0.25));
         assert_eq!(run_with(&parameters).hidden.bits(), one.hidden.bits(), "the scorer does not matter");
     }
 }
@@ -343,7 +253,7 @@ fn r7_hidden_is_h_hat_plus_the_weighted_sum_of_the_memories_and_goes_on() {
             for k_top in [KTop::Count(2), KTop::All] {
                 let seen = Seen::new(&SabLstmConfig::new(3, units).with_k_top(k_top).with_k_att(2), 9, path);
                 for row in 0..2 {
-                    let mut c = seen.initial_cell.values[row * units..][..units].to_vec();
+                    let mut c = seen.cell_before().values[row * units..][..units].to_vec();
                     for t in 0..9 {
                         let what = format!("{path:?}, row {row}, t {t}");
                         // The next step starts from h, not from h_hat.

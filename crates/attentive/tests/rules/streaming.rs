@@ -1,6 +1,7 @@
 //! R14: step by step, saved, restored and reset.
 
-use crate::common::{Array, Input, Numbers, Parameters, random_state, run};
+use crate::common::parts::each_combination;
+use crate::common::{Array, Input, Numbers, Parameters, Run, random_state_for, run};
 use crate::{Gradients, PATHS, by, observe};
 use attentive::{KTop, Path, SabInput, SabLstm, SabLstmConfig, SabState, SabStateRecord};
 use burn::tensor::{DType, Device, Int, Tensor};
@@ -15,11 +16,13 @@ fn configs() -> Vec<SabLstmConfig> {
             configs.push(SabLstmConfig::new(3, units).with_k_top(k_top).with_k_att(k_att));
         }
     }
+    let parts = each_combination(&SabLstmConfig::new(3, 5).with_k_top(2)).into_iter();
+    configs.extend(parts.map(|(_, config)| config));
     configs
 }
 
 fn layer(config: &SabLstmConfig) -> SabLstm {
-    Parameters::random(config.input, config.hidden, 31).layer(config, DType::F32, &Device::flex())
+    Parameters::random_for(config, 31).layer(config, DType::F32, &Device::flex())
 }
 
 fn sequence(rows: usize) -> Tensor<3> {
@@ -37,12 +40,16 @@ fn stretch(lstm: &SabLstm, x: Tensor<3>, state: Option<SabState>, path: Path) ->
 
 /// Bits of everything that counts in a state: of the memory, what is filled.
 fn state_bits(state: &SabState) -> Vec<Vec<u64>> {
-    let (hidden, cell, memory) = (Array::of(&state.hidden()), Array::of(&state.cell()), Array::of(&state.memory()));
+    let (hidden, memory) = (Array::of(&state.hidden()), Array::of(&state.memory()));
+    let cell = state.cell().map(|cell| Array::of(&cell));
     let (units, room) = (hidden.shape[1], memory.shape[1]);
     let of_row = |row: usize| {
         let part = |array: &Array, start: usize, len: usize| array.bits()[start..start + len].to_vec();
         let memory = part(&memory, row * room * units, state.slots(row) * units);
-        [part(&hidden, row * units, units), part(&cell, row * units, units), memory, vec![state.steps()[row]]].concat()
+        let cell = cell.as_ref().map_or(Vec::new(), |cell| part(cell, row * units, units));
+        let received = state.received(row).iter().map(|received| u64::from(received.to_bits())).collect();
+        let slots = state.slot_steps(row).to_vec();
+        [part(&hidden, row * units, units), cell, memory, vec![state.steps()[row]], slots, received].concat()
     };
     (0..state.batch()).map(of_row).collect()
 }
@@ -127,7 +134,7 @@ fn r14_a_state_saved_as_json_goes_on_with_the_same_bits() {
 fn after_reset(config: &SabLstmConfig, rows: &[usize], calls: &[usize], path: Path) {
     let (lstm, x) = (layer(config), sequence(3));
     // No part of the state is zero before the reset, the null slot included.
-    let before = random_state(config.hidden, &[0; 3], config.k_att, 35, DType::F32);
+    let before = random_state_for(config, &[0; 3], 35, DType::F32);
     let (_, unbroken) = stretch(&lstm, x.clone(), Some(before), path);
     let mut reset = unbroken.clone();
     reset.reset(rows).expect("rows of the batch");
@@ -189,28 +196,35 @@ fn r14_rows_do_not_know_of_each_other() {
     // Rows of different ages, so that their clocks differ too; one row alone must do what it does in the batch.
     let ages = [4, 0, 7, 4];
     let config = SabLstmConfig::new(3, 5).with_k_top(2).with_k_att(2).with_k_trunc(3).with_trunc_phase(1);
-    let parameters = Parameters::random(3, 5, 31);
+    each_combination(&config).iter().for_each(|(name, config)| rows_are_alone(name, config, ages));
+}
+
+fn rows_are_alone(name: &str, config: &SabLstmConfig, ages: [u64; 4]) {
+    let parameters = Parameters::random_for(config, 31);
     let input = Input::random(4, TIME, 3, false, 33);
     let Input::Dense(x) = &input else { panic!("a dense input") };
     let ones = |rows: usize| Array::new(&[rows, TIME, 5], vec![1.0; rows * TIME * 5]);
-    let batch = random_state(5, &ages, 2, 34, DType::F32);
+    let batch = random_state_for(config, &ages, 34, DType::F32);
     for path in PATHS {
-        let all = run(&config, &parameters, &input, Some(batch.clone()), [&ones(4), &ones(4)], DType::F32, &by(path));
+        let all = run(config, &parameters, &input, Some(batch.clone()), [&ones(4), &ones(4)], DType::F32, &by(path));
         for (row, age) in ages.into_iter().enumerate() {
             let mut record = batch.to_record();
             let pick = |data| Tensor::<3>::from_data(data, &Device::flex()).narrow(0, row, 1).to_data();
             let pick_2 = |data| Tensor::<2>::from_data(data, &Device::flex()).narrow(0, row, 1).to_data();
             (record.hidden, record.cell, record.memory) =
-                (pick_2(record.hidden), pick_2(record.cell), pick(record.memory));
-            record.steps = vec![age];
+                (pick_2(record.hidden), record.cell.map(pick_2), pick(record.memory));
+            (record.steps, record.slot_steps) = (vec![age], vec![batch.slot_steps(row).to_vec()]);
+            record.received = vec![batch.received(row).to_vec()];
             let state = SabState::from_record(record, &Device::flex()).expect("a good record");
             let own = Input::Dense(Array::new(&[1, TIME, 3], x.values[row * TIME * 3..][..TIME * 3].to_vec()));
-            let one = run(&config, &parameters, &own, Some(state), [&ones(1), &ones(1)], DType::F32, &by(path));
+            let one = run(config, &parameters, &own, Some(state), [&ones(1), &ones(1)], DType::F32, &by(path));
             let part = |array: &Array, len: usize| array.values[row * len..][..len].to_vec();
-            for (all, one) in [(&all.hidden, &one.hidden), (&all.gradients[6].1, &one.gradients[6].1)] {
+            assert_eq!(one.slot_steps[0], all.slot_steps[row], "{path:?}, {name}, row {row}");
+            let of_x = |run: &Run| run.gradients.last().expect("that of x").1.clone();
+            for (all, one) in [(&all.hidden, &one.hidden), (&of_x(&all), &of_x(&one))] {
                 let all = part(all, one.values.len());
                 let worst = all.iter().zip(&one.values).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-                assert!(worst < 1e-5, "{path:?}, row {row}: {worst:e}");
+                assert!(worst < 1e-5, "{path:?}, {name}, row {row}: {worst:e}");
             }
         }
     }
@@ -250,11 +264,11 @@ fn r14_steps_go_on_counting_for_storing_and_for_truncation() {
     let zero = crate::only([1, 6, 5], 0, 0, &[0.0; 5]);
     for path in PATHS {
         let state = observe(&config, &parameters, &input, None, path).state;
-        assert_eq!((state.steps(), state.slots(0)), (&[6_u64] as &[u64], 3));
+        assert_eq!((state.steps(), state.slots(0)), (vec![6], 3));
         // Steps 7 to 12; the loss at step 11 is cut off after step 8, which is the second of this call.
         let got = Gradients::of(&config, &parameters, &input, Some(state.clone()), [&loss, &zero], &by(path));
         assert_eq!(got.steps(0), [3, 4, 5], "{path:?}");
         let out = observe(&config, &parameters, &input, Some(state), path);
-        assert_eq!((out.state.steps(), out.state.slots(0)), (&[12_u64] as &[u64], 5));
+        assert_eq!((out.state.steps(), out.state.slots(0)), (vec![12], 5));
     }
 }

@@ -1,0 +1,206 @@
+//! Sparse replay: the gradients of one call, by one sweep over time in reverse (R9-R13).
+//!
+//! ```text
+//! backward()           buffers, threads, and the sums without padding
+//!   Sweep::run         the loop over chunks of steps         (sweep)
+//!     find_lanes       which rows have an adjoint at step t   (lanes)
+//!     gather           the adjoint of h(t)                    (outputs)
+//!     remind           through the attention of step t        (attention)
+//!     cells            through the cell of step t             (cell)
+//!     hand_down        to step t-1, unless it is cut off      (cell)
+//!   Products           the weights' gradients of a chunk      (products)
+//! ```
+//!
+//! What travels is a list of *lanes*. A lane is a row whose adjoint at this step is not exactly zero; with `hops = one` a row
+//! has up to two, one that has not skipped yet and one that has (R12). Rows without a lane cost nothing (R13). The adjoints of
+//! gates and queries are collected in a chunk of a few steps, from which the weights' gradients are made before it leaves the
+//! cache. Buffers are described in `buffers`.
+
+mod attention;
+mod buffers;
+mod cell;
+mod lanes;
+mod outputs;
+mod products;
+mod sweep;
+
+pub use outputs::{OutputAdjoints, ReadoutAdjoint};
+
+use crate::error::{EngineError, Result, check_length};
+use crate::parameters::{BIAS, WEIGHT_HH, WEIGHT_IH, check_lengths};
+use crate::problem::{Inputs, Problem};
+use crate::projections::States;
+use crate::tape::Tape;
+use crate::team::{self, Barrier, Shared, Worker};
+use crate::weights::BackwardWeights;
+use buffers::{Buffers, Sizes};
+use products::Sums;
+use sweep::Sweep;
+
+/// Gradients of everything that went into a call.
+#[derive(Debug)]
+pub struct Gradients {
+    /// Of the parameters, in their order and layout.
+    pub parameters: Vec<Vec<f32>>,
+    /// `[batch, time, input]`, if it was asked for.
+    pub input: Option<Vec<f32>>,
+}
+
+/// What the tape does not own itself.
+#[derive(Clone, Copy, Debug)]
+pub struct TapeInputs<'a> {
+    /// `[batch, time, input]`, empty for tokens.
+    pub dense: &'a [f32],
+    /// The forward pass's hidden states, `[batch, time, hidden]`.
+    pub hidden: &'a [f32],
+}
+
+/// The gradients of a call from the derivative of the loss by its outputs. `parameters` and `inputs` must be what the
+/// forward pass had.
+pub fn backward(
+    tape: &Tape, parameters: &[&[f32]], inputs: TapeInputs<'_>, outputs: OutputAdjoints<'_>, input_gradient: bool,
+) -> Result<Gradients> {
+    let problem = &tape.problem;
+    if !problem.tracked {
+        let hint = "the forward pass kept no tape: a call whose gradient is wanted is `tracked`".into();
+        return Err(EngineError::Model { field: "tracked", value: "false".into(), hint });
+    }
+    check_lengths(&problem.model.parameters(), parameters)?;
+    let dense = if tape.is_dense() { problem.batch * problem.time * problem.input } else { 0 };
+    check_length("input", inputs.dense.len(), dense)?;
+    check_length("hidden", inputs.hidden.len(), problem.batch * problem.time * problem.hidden)?;
+    outputs.check(problem)?;
+
+    let threads = problem.workers();
+    let weights = BackwardWeights::new(problem, parameters, input_gradient);
+    let sizes = Sizes::new(problem);
+    let mut sums = PaddedSums::new(problem, input_gradient);
+    let mut buffers = Buffers::new(problem, sizes, &weights, !outputs.readouts.is_empty());
+    let sweep = Sweep {
+        problem,
+        sizes,
+        weights: &weights,
+        tape,
+        projections: tape.projections.view(problem, &tape.weights.vector),
+        outputs,
+        states: States {
+            dense: inputs.dense,
+            // The tape's own padded copy, or the output itself.
+            hidden: Shared::read_only(if problem.hidden == problem.padded {
+                inputs.hidden
+            } else {
+                tape.hidden.as_slice()
+            }),
+            initial_hidden: tape.initial_hidden.as_slice(),
+            carried: tape.carried.as_slice(),
+        },
+        sums: sums.share(problem),
+        memories: buffers.memories.share(problem.padded),
+        chunk: buffers.chunk.share(problem),
+        lanes: buffers.lanes.share(problem.padded),
+        loss: buffers.loss.share(),
+        left: buffers.left.share(),
+    };
+    let barrier = Barrier::new(threads);
+    team::run(threads, |index| sweep.run(&Worker::new(problem.batch, index, problem.together(), &barrier)));
+    Ok(sums.finish(problem))
+}
+
+/// The gradients under way, padded; zero at first.
+struct PaddedSums {
+    /// `[input, gates]`, `[hidden, gates]` and `[gates]`
+    weight_ih: Vec<f32>,
+    weight_hh: Vec<f32>,
+    bias: Vec<f32>,
+    /// `[hidden, padded]` each; without `query` both matrices are one.
+    key: Vec<f32>,
+    query: Option<Vec<f32>>,
+    /// `[batch, vector]`: each row adds up its own, so that threads do not matter.
+    vector: Vec<f32>,
+    /// `[batch, time, input]`
+    input: Option<Vec<f32>>,
+}
+
+impl PaddedSums {
+    fn new(problem: &Problem, input_gradient: bool) -> Self {
+        let (hidden, padded, gates) = (problem.hidden, problem.padded, problem.gate_width());
+        let scorer = problem.model.scorer;
+        let tied = scorer.key_weight() == scorer.query_weight();
+        Self {
+            weight_ih: vec![0.0; problem.input * gates],
+            weight_hh: vec![0.0; hidden * gates],
+            bias: vec![0.0; gates],
+            key: vec![0.0; hidden * padded],
+            query: (!tied).then(|| vec![0.0; hidden * padded]),
+            vector: vec![0.0; problem.batch * problem.vector_room()],
+            input: input_gradient.then(|| vec![0.0; problem.batch * problem.time * problem.input]),
+        }
+    }
+
+    fn share(&mut self, problem: &Problem) -> Sums<'_> {
+        let key = Shared::new(&mut self.key);
+        Sums {
+            weight_hh: Shared::new(&mut self.weight_hh),
+            weight_ih: Shared::new(&mut self.weight_ih),
+            bias: Shared::new(&mut self.bias),
+            key,
+            // Where one matrix projects both, both add to one sum.
+            query: self.query.as_mut().map_or(key, |query| Shared::new(query)),
+            vector: Shared::new(&mut self.vector),
+            vector_room: problem.vector_room(),
+            input: Shared::new(self.input.as_deref_mut().unwrap_or_default()),
+        }
+    }
+
+    /// The gradients in the parameters' own layout.
+    fn finish(mut self, problem: &Problem) -> Gradients {
+        let (model, layout, gates) = (&problem.model, problem.layout, problem.gate_width());
+        let declared = model.parameters();
+        if matches!(problem.inputs, Inputs::Tokens(_)) {
+            // Every pair has exactly one token; what no token fills was added up by itself.
+            let input_blocks = crate::cells::Layout::range(layout.input);
+            let columns = input_blocks.start * problem.padded..input_blocks.end * problem.padded;
+            for row in self.weight_ih.chunks_exact(gates) {
+                add(&mut self.bias[columns.clone()], &row[columns.clone()]);
+            }
+        }
+        let mut parameters = vec![Vec::new(); declared.len()];
+        parameters[WEIGHT_IH] = blocks_without_padding(problem, self.weight_ih, layout.input);
+        parameters[WEIGHT_HH] = blocks_without_padding(problem, self.weight_hh, layout.hidden);
+        parameters[BIAS] = blocks_without_padding(problem, self.bias, layout.bias);
+        parameters[model.scorer.key_weight()] = without_padding(problem, self.key);
+        if let Some(query) = self.query {
+            parameters[model.scorer.query_weight()] = without_padding(problem, query);
+        }
+        if let Some(place) = model.scorer.vector() {
+            let mut sum = vec![0.0; problem.vector_room()];
+            self.vector.chunks_exact(problem.vector_room()).for_each(|row| add(&mut sum, row));
+            sum.truncate(declared[place].len());
+            parameters[place] = sum;
+        }
+        Gradients { parameters, input: self.input }
+    }
+}
+
+fn add(to: &mut [f32], from: &[f32]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+}
+
+/// Rows of `padded` floats without their padding.
+fn without_padding(problem: &Problem, values: Vec<f32>) -> Vec<f32> {
+    if problem.hidden == problem.padded {
+        return values;
+    }
+    values.chunks_exact(problem.padded).flat_map(|block| &block[..problem.hidden]).copied().collect()
+}
+
+/// Rows of gate blocks as a parameter has them: its own blocks in its own order, without padding.
+fn blocks_without_padding(problem: &Problem, values: Vec<f32>, blocks: &[usize]) -> Vec<f32> {
+    if blocks.iter().copied().eq(0..problem.layout.blocks) {
+        return without_padding(problem, values);
+    }
+    let rows = values.chunks_exact(problem.gate_width());
+    rows.flat_map(|row| blocks.iter().flat_map(|block| &row[block * problem.padded..][..problem.hidden]))
+        .copied()
+        .collect()
+}

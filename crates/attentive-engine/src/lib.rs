@@ -1,0 +1,97 @@
+//! The CPU engine of Sparse Attentive Backtracking: a recurrent network that is reminded of its own past, forward and
+//! backward, on plain slices of `f32`.
+//!
+//! ```text
+//! Model (parts and options) --parameters()--> names, shapes, how they start
+//! parameters -> PackedWeights --+
+//! Call, CallData ---------------+-> forward -> hidden, summary, rows, Tape
+//! Tape, OutputAdjoints -> backward -> Gradients: one sweep over time in reverse (R13)
+//! ```
+//!
+//! A model is put together from four parts, each with one file and one line in a registry:
+//!
+//! | part | | files |
+//! |---|---|---|
+//! | [`Cell`] | `lstm`, `gru` (R1, R15) | `cells/` |
+//! | [`Scorer`] | `additive`, `dot`, `cosine` (R3, R16) | `scorers/` |
+//! | [`Sparsifier`] | `prominence`, `softmax` (R4-R6, R17) | `sparsifiers/` |
+//! | [`Store`] | `every`, `novelty`, each with a capacity (R2, R18) | `stores/` |
+//!
+//! The rules R1 to R18 are stated in `docs/model.md`. Everything is bit for bit the same for any number of threads, and step
+//! by step as over a whole sequence (R14). What the engine cannot compute is an [`EngineError`]; it never computes something
+//! else instead.
+//!
+//! ```
+//! use attentive_engine::{Call, CallData, Inputs, InstructionSet, Model, PackedWeights, RowStart, forward};
+//! use std::sync::Arc;
+//!
+//! let model = Model::new(3, 8); // three tokens, eight units
+//! let values: Vec<Vec<f32>> = model.parameters().iter().map(|parameter| vec![0.1; parameter.len()]).collect();
+//! let values: Vec<&[f32]> = values.iter().map(Vec::as_slice).collect();
+//! let weights = Arc::new(PackedWeights::new(&model, &values, false, 1)?);
+//! let call = Call {
+//!     model,
+//!     time: 4,
+//!     inputs: Inputs::Tokens(Arc::new(vec![0, 1, 2, 0])),
+//!     rows: vec![RowStart::fresh()],
+//!     tracked: false,
+//!     threads: 1,
+//!     instructions: InstructionSet::Detect,
+//!     reminders: None,
+//! };
+//! let out = forward(call, weights, CallData::default())?;
+//! assert_eq!(out.hidden.as_slice()[..4 * 8].len(), 32); // [batch, time, hidden]
+//! assert_eq!(out.rows[0].stored, [0, 1, 2, 3]);
+//! # Ok::<(), attentive_engine::EngineError>(())
+//! ```
+
+mod aligned;
+mod allocation;
+mod backward;
+mod cells;
+mod error;
+mod forward;
+mod kernels;
+mod limit;
+mod loss;
+mod memory;
+mod model;
+mod options;
+mod parameters;
+mod pool;
+mod problem;
+mod projections;
+mod readout;
+mod registry;
+mod reminders;
+mod scorers;
+mod sparsifiers;
+mod stores;
+mod tape;
+mod team;
+mod weights;
+
+pub use allocation::keep_freed_memory;
+pub use backward::{Gradients, OutputAdjoints, ReadoutAdjoint, TapeInputs, backward};
+pub use cells::Cell;
+pub use error::{EngineError, Result, all_finite};
+pub use forward::{Forward, forward};
+pub use kernels::InstructionSet;
+pub use limit::arithmetic_limit;
+pub use loss::cross_entropy;
+pub use memory::{MOST_STEPS, Place, RowEnd, RowStart};
+pub use model::{MOST_HIDDEN, MOST_INPUT, Model};
+pub use options::{Hops, KTop, KTrunc, ScoreGradient, TruncPhase};
+pub use parameters::{Gain, Owner, Parameter, Start};
+pub use pool::Buffer;
+pub use problem::{Call, CallData, Inputs};
+pub use readout::{Readout, ReadoutGradients};
+pub use reminders::{Reminder, Reminders, keep_largest};
+pub use scorers::Scorer;
+pub use sparsifiers::Sparsifier;
+pub use stores::{Evict, MOST_K_ATT, RECEIVED_DECAY, Store, StoreRule};
+pub use tape::Tape;
+pub use weights::PackedWeights;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! The sizes of one call, and where everything lies in its buffers.
+
+use crate::cells::Layout;
+use crate::error::{EngineError, Result, all_finite, check_length};
+use crate::kernels::gemm::PANEL;
+use crate::kernels::{InstructionSet, Isa, Kernels};
+use crate::memory::RowStart;
+use crate::model::Model;
+use std::sync::Arc;
+
+/// From this many units on the weights do not fit a second-level cache, and the threads split columns instead of rows.
+const TOGETHER_FROM_UNITS: usize = 320;
+
+/// Choices of at most this many memories are stored; longer ones are scored again in the backward pass, so that
+/// memory stays O(time * hidden).
+const STORED_CHOICES: usize = 64;
+
+/// What comes in.
+#[derive(Clone, Debug)]
+pub enum Inputs {
+    /// `[batch, time]` rows of the input weights.
+    Tokens(Arc<Vec<u32>>),
+    /// `[batch, time, input]`, held elsewhere.
+    Dense,
+}
+
+/// One call of the engine.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What is computed.
+    pub model: Model,
+    /// Steps.
+    pub time: usize,
+    /// What comes in.
+    pub inputs: Inputs,
+    /// What each row brings along: as many as the batch has rows.
+    pub rows: Vec<RowStart>,
+    /// Whether a backward pass may follow.
+    pub tracked: bool,
+    /// Threads; the results are the same bits for any number.
+    pub threads: usize,
+    /// Which instructions to use.
+    pub instructions: InstructionSet,
+    /// How many reminders to report for each step.
+    pub reminders: Option<usize>,
+}
+
+/// The numbers of one call besides the parameters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallData<'a> {
+    /// `[batch, time, input]`, empty for tokens.
+    pub dense: &'a [f32],
+    /// `[batch, hidden]`; empty: zero.
+    pub hidden: &'a [f32],
+    /// `[batch, hidden]`; empty: zero, or no cell state (R15).
+    pub cell: &'a [f32],
+    /// `[batch, room, hidden]`, each row's slots first; empty: one slot of zeros for each row.
+    pub memory: &'a [f32],
+}
+
+/// One call, checked, with all that follows from it.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) batch: usize,
+    pub(crate) time: usize,
+    pub(crate) model: Model,
+    pub(crate) layout: Layout,
+    pub(crate) input: usize,
+    pub(crate) hidden: usize,
+    /// `hidden` rounded up to whole panels. Padding units have zero weights and stay exactly zero.
+    pub(crate) padded: usize,
+    pub(crate) inputs: Inputs,
+    pub(crate) rows: Vec<RowStart>,
+    /// Slots for which there is room in each row.
+    pub(crate) slot_room: usize,
+    /// Slots of the carried memory, `[batch, carried_room, hidden]`.
+    pub(crate) carried_room: usize,
+    pub(crate) tracked: bool,
+    pub(crate) threads: usize,
+    pub(crate) isa: Isa,
+    pub(crate) kernels: &'static Kernels,
+    /// How many reminders to report for each step.
+    pub(crate) reminders: Option<usize>,
+}
+
+impl Problem {
+    /// Everything about a call is checked here: what passes can be computed.
+    pub(crate) fn new(call: Call, data: &CallData<'_>) -> Result<Self> {
+        let Call { model, time, inputs, rows, tracked, threads, instructions, reminders } = call;
+        model.check()?;
+        let (batch, hidden, input) = (rows.len(), model.hidden, model.input);
+        for (what, size) in [("rows", batch), ("steps", time)] {
+            if size == 0 {
+                return Err(EngineError::Length { what, got: 0, expected: 1 });
+            }
+        }
+        for start in &rows {
+            start.check(&model)?;
+        }
+        let most_carried = rows.iter().map(|start| start.slot_steps.len()).max().unwrap_or(1);
+        let carried_room = if data.memory.is_empty() { 1 } else { data.memory.len() / (batch * hidden) };
+        if carried_room < most_carried {
+            let why = format!("it has room for {carried_room} memories per row, but a row has {most_carried}");
+            return Err(EngineError::State(why));
+        }
+        let carries = model.cell.carries();
+        for (what, values, expected) in [
+            ("hidden", data.hidden, batch * hidden),
+            ("cell", data.cell, if carries { batch * hidden } else { 0 }),
+            ("memory", data.memory, batch * carried_room * hidden),
+        ] {
+            if !values.is_empty() {
+                check_length(what, values.len(), expected)?;
+            }
+        }
+        match &inputs {
+            Inputs::Tokens(tokens) => {
+                check_length("tokens", tokens.len(), batch * time)?;
+                if let Some(place) = tokens.iter().position(|token| *token as usize >= input) {
+                    let (row, step, token) = (place / time, place % time, tokens[place]);
+                    return Err(EngineError::Token { row, step, token, input });
+                }
+            }
+            Inputs::Dense => {
+                check_length("input", data.dense.len(), batch * time * input)?;
+                if !all_finite(data.dense) {
+                    let place = data.dense.iter().position(|x| !x.is_finite()).unwrap_or(0) / input;
+                    let place = format!(" in row {} at step {}", place / time, place % time);
+                    return Err(EngineError::NonFinite { what: "input", place });
+                }
+            }
+        }
+        let mut memories = data.memory.chunks_exact(carried_room * hidden).zip(&rows);
+        let carried_is_finite = all_finite(data.hidden)
+            && all_finite(data.cell)
+            && memories.all(|(memory, start)| all_finite(&memory[..start.slot_steps.len() * hidden]));
+        if !carried_is_finite {
+            return Err(EngineError::NonFinite { what: "state", place: String::new() });
+        }
+        let room = |start: &RowStart| start.slot_steps.len() + model.store.most_stored(start.steps, time);
+        let slot_room = rows.iter().map(room).max().unwrap_or(1);
+        let isa = Isa::from(instructions);
+        Ok(Self {
+            batch,
+            time,
+            layout: model.cell.part().layout(),
+            input,
+            hidden,
+            padded: hidden.next_multiple_of(PANEL),
+            inputs,
+            rows,
+            slot_room,
+            carried_room,
+            tracked,
+            threads: threads.max(1),
+            isa,
+            kernels: Kernels::of(isa),
+            reminders: reminders.map(|most| model.most_reminders(most, slot_room)),
+            model,
+        })
+    }
+
+    /// Whether all threads work on all rows, or each on rows of its own (see [`crate::team::Worker`]).
+    pub(crate) fn together(&self) -> bool {
+        self.hidden >= TOGETHER_FROM_UNITS
+    }
+
+    /// Threads that have something to do.
+    pub(crate) fn workers(&self) -> usize {
+        // Multiplications of the whole call. Below this it is over before the threads have started.
+        const WORTH_A_THREAD: usize = 1 << 21;
+        let work = self.batch * self.time * self.gate_width() * self.padded;
+        let pieces = if self.together() { self.padded / PANEL } else { self.batch };
+        self.threads.clamp(1, pieces.min(work / WORTH_A_THREAD).max(1))
+    }
+
+    /// The length of what only attention needs: 0 for a plain recurrent network (R6).
+    pub(crate) fn if_attends(&self, len: usize) -> usize {
+        if self.model.attends() { len } else { 0 }
+    }
+
+    /// Whether a step reads the states that memories hold: to be reminded of them, or to decide what is stored.
+    pub(crate) fn reads_memories(&self) -> bool {
+        self.model.attends() || self.model.store.reads_states()
+    }
+
+    /// The length of what only a cell state needs (R15).
+    pub(crate) fn if_carries(&self, len: usize) -> usize {
+        if self.layout.carries { len } else { 0 }
+    }
+
+    /// Floats of all gate blocks of one row.
+    pub(crate) fn gate_width(&self) -> usize {
+        self.layout.blocks * self.padded
+    }
+
+    /// Width of the recurrent product's left side: `[h, x, 1]` for dense inputs, `[h]` for tokens.
+    pub(crate) fn recurrent_width(&self) -> usize {
+        match self.inputs {
+            Inputs::Tokens(_) => self.padded,
+            Inputs::Dense => self.padded + self.input + 1,
+        }
+    }
+
+    /// How many floats the scorer's vector takes, whole panels.
+    pub(crate) fn vector_room(&self) -> usize {
+        let declared = self.model.parameters();
+        self.model.scorer.vector().map_or(0, |place| declared[place].len().next_multiple_of(PANEL))
+    }
+
+    /// How many entries of each choice are stored; 0: none, they are computed again.
+    pub(crate) fn stored_choices(&self) -> usize {
+        // A choice of k has the threshold beside it (R4), and no more entries than there are memories.
+        let k_top = self.model.most_chosen().map_or(usize::MAX, |count| count.saturating_add(1));
+        match self.model.store.capacity {
+            // What was forgotten since cannot be scored again.
+            Some(capacity) => k_top.min(capacity + 1).min(self.slot_room),
+            None if k_top <= STORED_CHOICES => k_top,
+            None => 0,
+        }
+    }
+
+    /// Steps that the tape holds.
+    pub(crate) fn tape_steps(&self) -> usize {
+        if self.tracked { self.time } else { 1 }
+    }
+
+    /// Where the tape has step `t` of row `row`: time first, so that a step's rows lie together.
+    pub(crate) fn tape_row(&self, t: usize, row: usize) -> usize {
+        (if self.tracked { t } else { 0 }) * self.batch + row
+    }
+
+    /// Where `[batch, time, padded]` has step `t` of row `row`.
+    pub(crate) fn sequence_row(&self, row: usize, t: usize) -> usize {
+        (row * self.time + t) * self.padded
+    }
+
+    /// Where `[batch, slot_room, padded]` has a slot.
+    pub(crate) fn slot(&self, row: usize, slot: usize) -> usize {
+        row * self.slot_room + slot
+    }
+}

@@ -1,0 +1,185 @@
+//! Projected memories (keys) and queries of one call, and the scores of a row's memories (R3): what both directions need.
+
+use crate::memory::{Place, RowMemory};
+use crate::pool::Buffer;
+use crate::problem::Problem;
+use crate::scorers::{Cached, Keys, Room};
+use crate::team::Shared;
+use std::ops::Range;
+
+/// Keys and queries in the form that the scorer caches.
+#[derive(Debug)]
+pub(crate) struct Projections {
+    /// `[batch, slot_room, padded]`, and a note for each.
+    keys: Buffer,
+    key_notes: Vec<f32>,
+    /// `[time, batch, padded]`, and a note for each.
+    queries: Buffer,
+    query_notes: Vec<f32>,
+}
+
+impl Projections {
+    pub(crate) fn new(problem: &Problem) -> Self {
+        let slots = problem.if_attends(problem.batch * problem.slot_room);
+        let queries = problem.if_attends(problem.tape_steps() * problem.batch);
+        Self {
+            keys: Buffer::take(slots * problem.padded),
+            key_notes: vec![0.0; slots],
+            queries: Buffer::take(queries * problem.padded),
+            query_notes: vec![0.0; queries],
+        }
+    }
+
+    /// To be written by several threads, each its own rows.
+    pub(crate) fn share<'a>(&'a mut self, problem: &'a Problem, vector: &'a [f32]) -> ProjectionView<'a> {
+        ProjectionView {
+            problem,
+            vector,
+            keys: Shared::new(self.keys.as_mut_slice()),
+            key_notes: Shared::new(&mut self.key_notes),
+            queries: Shared::new(self.queries.as_mut_slice()),
+            query_notes: Shared::new(&mut self.query_notes),
+        }
+    }
+
+    /// To be read only.
+    pub(crate) fn view<'a>(&'a self, problem: &'a Problem, vector: &'a [f32]) -> ProjectionView<'a> {
+        ProjectionView {
+            problem,
+            vector,
+            keys: Shared::read_only(self.keys.as_slice()),
+            key_notes: Shared::read_only(&self.key_notes),
+            queries: Shared::read_only(self.queries.as_slice()),
+            query_notes: Shared::read_only(&self.query_notes),
+        }
+    }
+}
+
+/// [`Projections`] as the threads of a call see them.
+#[derive(Clone, Copy)]
+pub(crate) struct ProjectionView<'a> {
+    problem: &'a Problem,
+    /// The scorer's vector.
+    pub(crate) vector: &'a [f32],
+    keys: Shared<'a, f32>,
+    key_notes: Shared<'a, f32>,
+    queries: Shared<'a, f32>,
+    query_notes: Shared<'a, f32>,
+}
+
+impl<'a> ProjectionView<'a> {
+    /// Where the projections of some consecutive slots go.
+    pub(crate) fn keys_at(&self, row: usize, slots: Range<usize>) -> *mut f32 {
+        let padded = self.problem.padded;
+        self.keys.at(self.problem.slot(row, slots.start) * padded, slots.len() * padded)
+    }
+
+    /// Where the projected queries of some consecutive rows go.
+    pub(crate) fn queries_at(&self, t: usize, rows: Range<usize>) -> *mut f32 {
+        let padded = self.problem.padded;
+        self.queries.at(self.problem.tape_row(t, rows.start) * padded, rows.len() * padded)
+    }
+
+    /// Turns a projected memory into its cached form.
+    ///
+    /// # Safety
+    /// The row must be the calling thread's.
+    pub(crate) unsafe fn finish_key(&self, row: usize, slot: usize) {
+        let (problem, index) = (self.problem, self.problem.slot(row, slot));
+        // SAFETY: the caller's promise.
+        unsafe {
+            let key = self.keys.slice_mut(index * problem.padded, problem.padded);
+            self.key_notes.set(index, problem.model.scorer.part().cache_key(problem.isa, key));
+        }
+    }
+
+    /// Turns a projected query into its cached form.
+    ///
+    /// # Safety
+    /// The row must be the calling thread's.
+    pub(crate) unsafe fn finish_query(&self, row: usize, t: usize) {
+        let (problem, index) = (self.problem, self.problem.tape_row(t, row));
+        // SAFETY: the caller's promise.
+        unsafe {
+            let query = self.queries.slice_mut(index * problem.padded, problem.padded);
+            self.query_notes.set(index, problem.model.scorer.part().cache_query(problem.isa, problem.hidden, query));
+        }
+    }
+
+    /// Scores of some runs of a row's slots against its query at step `t`, one after the other.
+    pub(crate) fn scores(
+        &self, row: usize, t: usize, runs: impl Iterator<Item = Range<usize>>, room: &mut Room, scores: &mut Vec<f32>,
+    ) {
+        let (problem, padded) = (self.problem, self.problem.padded);
+        let mut lost = false;
+        scores.clear();
+        for run in runs {
+            let (first, filled) = (problem.slot(row, run.start), scores.len());
+            scores.resize(filled + run.len(), 0.0);
+            // SAFETY: this row's keys and queries belong to the calling thread, or are written no more.
+            unsafe {
+                let keys = Keys {
+                    values: self.keys.slice(first * padded, run.len() * padded),
+                    notes: self.key_notes.slice(first, run.len()),
+                };
+                let (scorer, query) = (problem.model.scorer.part(), self.query(row, t));
+                lost |= scorer.scores(problem.isa, keys, query, self.vector, room, &mut scores[filled..]);
+            }
+        }
+        if lost {
+            // One score that is no number would simply not be chosen; all of them make the state NaN, which is
+            // reported.
+            scores.fill(f32::NAN);
+        }
+    }
+
+    /// # Safety
+    /// No other thread may be writing this key.
+    pub(crate) unsafe fn key(&self, row: usize, slot: usize) -> Cached<'a> {
+        let (padded, index) = (self.problem.padded, self.problem.slot(row, slot));
+        // SAFETY: the caller's promise.
+        unsafe { Cached { values: self.keys.slice(index * padded, padded), note: self.key_notes.get(index) } }
+    }
+
+    /// # Safety
+    /// No other thread may be writing this query.
+    pub(crate) unsafe fn query(&self, row: usize, t: usize) -> Cached<'a> {
+        let (padded, index) = (self.problem.padded, self.problem.tape_row(t, row));
+        // SAFETY: the caller's promise.
+        unsafe { Cached { values: self.queries.slice(index * padded, padded), note: self.query_notes.get(index) } }
+    }
+}
+
+/// The states of a call: what came in and what was made.
+#[derive(Clone, Copy)]
+pub(crate) struct States<'a> {
+    /// `[batch, time, input]`, empty for tokens.
+    pub(crate) dense: &'a [f32],
+    /// `[batch, time, padded]`
+    pub(crate) hidden: Shared<'a, f32>,
+    /// `[batch, padded]`
+    pub(crate) initial_hidden: &'a [f32],
+    /// `[batch, carried_room, padded]`
+    pub(crate) carried: &'a [f32],
+}
+
+impl States<'_> {
+    /// The state that a slot remembers.
+    pub(crate) fn memory(&self, problem: &Problem, row: usize, memory: &RowMemory, slot: usize) -> *const f32 {
+        match memory.place(slot) {
+            Place::Step(t) => self.hidden.at(problem.sequence_row(row, t), problem.padded),
+            Place::Carried(slot) => {
+                let start = (row * problem.carried_room + slot) * problem.padded;
+                self.carried[start..start + problem.padded].as_ptr()
+            }
+        }
+    }
+
+    /// h(t-1)
+    pub(crate) fn hidden_before(&self, problem: &Problem, row: usize, t: usize) -> *const f32 {
+        match t.checked_sub(1) {
+            Some(before) => self.hidden.at(problem.sequence_row(row, before), problem.padded),
+            None => self.initial_hidden[row * problem.padded..][..problem.padded].as_ptr(),
+        }
+    }
+}

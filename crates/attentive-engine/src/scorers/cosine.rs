@@ -1,0 +1,91 @@
+//! Similarity by direction (R16): `a_i = temperature * cos(W1 m_i, W1 h_hat)`; a zero vector scores 0.
+//!
+//! Memories and queries are cached as unit vectors, the norm is the note. W1 projects both; the temperature is learned.
+
+use super::{Cached, Keys, MemoryScorer, Room, ScoresBackward};
+use crate::kernels::vector::square_sum;
+use crate::kernels::{Isa, Kernels};
+use crate::parameters::{Gain, Parameter, Start};
+
+/// R16.
+pub(crate) struct Cosine;
+
+/// What the temperature starts at: cosines lie close together, and a softmax of them should not be flat (R6).
+const FIRST_TEMPERATURE: f64 = 10.0;
+
+/// Divides a vector by its norm and returns the norm. The zero vector stays what it is.
+fn normalise(values: &mut [f32]) -> f32 {
+    // In double precision no square is too large or too small.
+    let norm = square_sum(values).sqrt();
+    if norm > 0.0 {
+        values.iter_mut().for_each(|value| *value = (f64::from(*value) / norm) as f32);
+    }
+    norm as f32
+}
+
+/// `1 / norm`, and 0 for the zero vector, which has no direction and gets no gradient; nor does one so short that its
+/// inverse is no float.
+fn inverse(norm: f32) -> f32 {
+    let inverse = 1.0 / norm;
+    if inverse.is_finite() { inverse } else { 0.0 }
+}
+
+impl MemoryScorer for Cosine {
+    fn parameters(&self, hidden: usize) -> Vec<Parameter> {
+        vec![
+            Parameter::scorer("w1", &[hidden, hidden], Start::Uniform(Gain::Attention)),
+            Parameter::scorer("temperature", &[1], Start::Constant(FIRST_TEMPERATURE)),
+        ]
+    }
+
+    fn query_weight(&self) -> usize {
+        0
+    }
+
+    fn vector(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn cache_key(&self, _: Isa, values: &mut [f32]) -> f32 {
+        normalise(values)
+    }
+
+    fn cache_query(&self, _: Isa, _: usize, values: &mut [f32]) -> f32 {
+        normalise(values)
+    }
+
+    fn scores(
+        &self, isa: Isa, keys: Keys<'_>, query: Cached<'_>, temperature: &[f32], _: &mut Room, scores: &mut [f32],
+    ) -> bool {
+        let (kernels, padded) = (Kernels::of(isa), query.values.len());
+        let mut lost = false;
+        for (key, score) in keys.iter(padded).zip(scores) {
+            // SAFETY: both are `padded` floats; `isa` is the CPU's.
+            let cosine = unsafe { (kernels.dot)(padded, key.values.as_ptr(), query.values.as_ptr()) };
+            *score = temperature[0] * cosine;
+            lost |= score.is_nan();
+        }
+        lost
+    }
+
+    unsafe fn backward(&self, isa: Isa, _: usize, row: ScoresBackward<'_>, _: &mut Room) {
+        let (kernels, query) = (Kernels::of(isa), row.query);
+        let padded = query.values.len();
+        // SAFETY: the caller's promise; `isa` is the CPU's.
+        unsafe {
+            row.d_query.write_bytes(0, padded);
+            for (slot, (key, d_score)) in row.keys.iter().zip(row.d_scores).enumerate() {
+                let cosine = (kernels.dot)(padded, key.values.as_ptr(), query.values.as_ptr());
+                row.d_vector[0] += d_score * cosine;
+                let d_cosine = row.vector[0] * d_score;
+                // The derivative of a direction: what is along it changes nothing.
+                let (by_key, by_query) = (d_cosine * inverse(key.note), d_cosine * inverse(query.note));
+                let d_key = row.d_keys[slot];
+                (kernels.scaled)(padded, by_key, query.values.as_ptr(), d_key, !row.first[slot]);
+                (kernels.scaled)(padded, -by_key * cosine, key.values.as_ptr(), d_key, true);
+                (kernels.scaled)(padded, by_query, key.values.as_ptr(), row.d_query, true);
+                (kernels.scaled)(padded, -by_query * cosine, query.values.as_ptr(), row.d_query, true);
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What the forward pass leaves for the backward pass: O(time * hidden) for each row.
+
+use crate::memory::RowMemory;
+use crate::pool::Buffer;
+use crate::problem::Problem;
+use crate::projections::Projections;
+use crate::sparsifiers::{Choice, Weighting};
+use crate::team::Shared;
+use crate::weights::PackedWeights;
+use std::sync::Arc;
+
+/// The record of one forward pass. Buffers are time-major, `[time, batch, ...]`, unless said.
+#[derive(Debug)]
+pub struct Tape {
+    pub(crate) problem: Problem,
+    pub(crate) weights: Arc<PackedWeights>,
+    /// What the cell left in its gate blocks, `[time, batch, blocks * padded]`.
+    pub(crate) gates: Buffer,
+    /// Cells, the initial ones first, `[time + 1, batch, padded]`; empty without a cell state.
+    pub(crate) cells: Buffer,
+    pub(crate) projections: Projections,
+    pub(crate) choices: Choices,
+    /// What each row remembers; empty until the pass is over.
+    pub(crate) memories: Vec<RowMemory>,
+    /// `h(t)` `[batch, time, padded]` where it cannot share the output's memory, because hidden is no multiple of 16.
+    pub(crate) hidden: Buffer,
+    /// Initial hidden state, `[batch, padded]`.
+    pub(crate) initial_hidden: Buffer,
+    /// Carried memory, `[batch, carried_room, padded]`.
+    pub(crate) carried: Buffer,
+}
+
+impl Tape {
+    pub(crate) fn new(problem: Problem, weights: Arc<PackedWeights>) -> Self {
+        let (batch, padded) = (problem.batch, problem.padded);
+        let steps = problem.tape_steps();
+        let carried = if problem.reads_memories() { batch * problem.carried_room * padded } else { 0 };
+        Self {
+            gates: Buffer::take(steps * batch * problem.gate_width()),
+            cells: Buffer::take(problem.if_carries((steps + 1) * batch * padded)),
+            projections: Projections::new(&problem),
+            choices: Choices::new(&problem),
+            memories: Vec::new(),
+            hidden: Buffer::take(if problem.hidden == padded { 0 } else { batch * problem.time * padded }),
+            initial_hidden: Buffer::take(batch * padded),
+            carried: Buffer::take(carried),
+            problem,
+            weights,
+        }
+    }
+
+    /// Whether inputs are dense.
+    pub fn is_dense(&self) -> bool {
+        matches!(self.problem.inputs, crate::problem::Inputs::Dense)
+    }
+}
+
+/// The choices of all steps, `[time, batch]`; long ones are not kept but made again.
+#[derive(Debug)]
+pub(crate) struct Choices {
+    /// Entries for which each choice has room; 0: none is kept.
+    room: usize,
+    slots: Vec<u32>,
+    weights: Buffer,
+    lens: Vec<u32>,
+    weightings: Vec<Weighting>,
+}
+
+impl Choices {
+    fn new(problem: &Problem) -> Self {
+        let room = problem.stored_choices();
+        let steps = if room == 0 { 0 } else { problem.if_attends(problem.tape_steps() * problem.batch) };
+        Self {
+            room,
+            slots: vec![0; steps * room],
+            weights: Buffer::take(steps * room),
+            lens: vec![0; steps],
+            weightings: vec![Weighting::Nothing; steps],
+        }
+    }
+
+    pub(crate) fn share(&mut self) -> ChoiceWriter<'_> {
+        ChoiceWriter {
+            room: self.room,
+            slots: Shared::new(&mut self.slots),
+            weights: Shared::new(self.weights.as_mut_slice()),
+            lens: Shared::new(&mut self.lens),
+            weightings: Shared::new(&mut self.weightings),
+        }
+    }
+
+    /// The slots of a choice, if choices are kept.
+    pub(crate) fn slots(&self, tape_row: usize) -> Option<&[u32]> {
+        (self.room > 0).then(|| &self.slots[tape_row * self.room..][..self.lens[tape_row] as usize])
+    }
+
+    /// Reads a choice, if choices are kept.
+    pub(crate) fn read(&self, tape_row: usize, choice: &mut Choice) -> bool {
+        let Some(slots) = self.slots(tape_row) else { return false };
+        choice.slots.clear();
+        choice.slots.extend_from_slice(slots);
+        choice.weights.clear();
+        choice.weights.extend_from_slice(&self.weights.as_slice()[tape_row * self.room..][..slots.len()]);
+        choice.weighting = self.weightings[tape_row];
+        true
+    }
+}
+
+/// [`Choices`] that several threads write, each its own rows.
+#[derive(Clone, Copy)]
+pub(crate) struct ChoiceWriter<'a> {
+    room: usize,
+    slots: Shared<'a, u32>,
+    weights: Shared<'a, f32>,
+    lens: Shared<'a, u32>,
+    weightings: Shared<'a, Weighting>,
+}
+
+impl ChoiceWriter<'_> {
+    /// # Safety
+    /// The row must be the calling thread's.
+    pub(crate) unsafe fn write(&self, tape_row: usize, choice: &Choice) {
+        if self.room == 0 {
+            return;
+        }
+        let len = choice.slots.len();
+        assert!(len <= self.room);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.lens.set(tape_row, len as u32);
+            self.weightings.set(tape_row, choice.weighting);
+            self.slots.slice_mut(tape_row * self.room, len).copy_from_slice(&choice.slots);
+            self.weights.slice_mut(tape_row * self.room, len).copy_from_slice(&choice.weights);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! In unit tests [`crate::Buffer`] is full of NaN at first, so whatever is read before it is written shows.
+
+use crate::kernels::tests::numbers;
+use crate::{
+    Call, CallData, Cell, Evict, Gradients, Hops, Inputs, InstructionSet, KTop, KTrunc, Model, OutputAdjoints,
+    PackedWeights, Place, RowStart, ScoreGradient, Scorer, Sparsifier, Store, StoreRule, TapeInputs, all_finite,
+    backward, forward,
+};
+use std::sync::Arc;
+
+const INPUT: usize = 3;
+
+/// Two calls, the second with the state of the first; the loss is on the last step and on all summaries.
+fn run(model: Model, (batch, time): (usize, usize), dense: bool) {
+    let what = format!("{batch} rows, {time} steps, dense {dense}, {model:?}");
+    let hidden = model.hidden;
+    let declared = model.parameters();
+    let scale = 1.0 / (hidden as f32).sqrt();
+    let values: Vec<Vec<f32>> = (1..).zip(&declared).map(|(seed, p)| numbers(p.len(), seed, scale)).collect();
+    let values: Vec<&[f32]> = values.iter().map(Vec::as_slice).collect();
+    let weights = Arc::new(PackedWeights::new(&model, &values, dense, 3).expect("good weights"));
+    let x = if dense { numbers(batch * time * INPUT, 20, 1.0) } else { Vec::new() };
+    let tokens = Arc::new((0..batch * time).map(|i| (i * 7 % 3) as u32).collect::<Vec<_>>());
+    let call = |rows: Vec<RowStart>| Call {
+        model,
+        time,
+        inputs: if dense { Inputs::Dense } else { Inputs::Tokens(Arc::clone(&tokens)) },
+        rows,
+        tracked: true,
+        threads: 3,
+        instructions: InstructionSet::Detect,
+        reminders: Some(3),
+    };
+    let data = CallData { dense: &x, ..CallData::default() };
+    let first = forward(call(vec![RowStart::fresh(); batch]), Arc::clone(&weights), data).expect(&what);
+
+    // What the first call leaves is what the second starts from.
+    let states = &first.hidden.as_slice()[..batch * time * hidden];
+    let state = |row: usize, t: usize| &states[(row * time + t) * hidden..][..hidden];
+    let null = vec![0.0; hidden];
+    let room = time + 1;
+    let (mut starts, mut memory) = (Vec::new(), vec![0.0; batch * room * hidden]);
+    for (row, end) in first.rows.iter().enumerate() {
+        let all = || [Place::Carried(0)].into_iter().chain(end.stored.iter().map(|t| Place::Step(*t))).collect();
+        let kept: Vec<Place> = end.kept.clone().unwrap_or_else(all);
+        let steps = kept.iter().map(|place| if let Place::Step(t) = place { *t as u64 + 1 } else { 0 });
+        starts.push(RowStart {
+            steps: end.steps,
+            slot_steps: Arc::new(steps.collect()),
+            received: Arc::new(end.received.clone()),
+        });
+        for (slot, place) in kept.iter().enumerate() {
+            let from = if let Place::Step(t) = place { state(row, *t) } else { &null };
+            memory[(row * room + slot) * hidden..][..hidden].copy_from_slice(from);
+        }
+    }
+    let last: Vec<f32> = (0..batch).flat_map(|row| state(row, time - 1)).copied().collect();
+    let data = CallData { dense: &x, hidden: &last, cell: &first.last_cell, memory: &memory };
+    let out = forward(call(starts), weights, data).expect(&what);
+    let states = &out.hidden.as_slice()[..batch * time * hidden];
+    let summaries = if model.attends() { &out.summary.as_slice()[..states.len()] } else { &[] };
+    assert!(all_finite(states) && all_finite(summaries) && all_finite(&out.last_cell), "{what}");
+
+    let mut d_hidden = vec![0.0; states.len()];
+    (0..batch).for_each(|row| d_hidden[((row + 1) * time - 1) * hidden..][..hidden].fill(1.0));
+    let inputs = TapeInputs { dense: &x, hidden: states };
+    // A loss on the last step alone leaves holes in what the sweep visits.
+    for d_summary in [None, Some(vec![0.1; states.len()])] {
+        let d_summary = d_summary.as_deref();
+        let outputs = OutputAdjoints { hidden: Some(&d_hidden), summary: d_summary, readouts: Vec::new() };
+        let Gradients { parameters, input } = backward(&out.tape, &values, inputs, outputs, dense).expect(&what);
+        for (gradient, parameter) in parameters.iter().zip(&declared) {
+            assert_eq!(gradient.len(), parameter.len(), "{what}: {}", parameter.name);
+            assert!(all_finite(gradient), "{what}: {}", parameter.name);
+        }
+        assert!(input.is_none_or(|input| all_finite(&input)), "{what}");
+    }
+}
+
+#[test]
+fn no_buffer_is_read_before_it_is_written() {
+    let capacities = [(None, Evict::Oldest), (Some(2), Evict::Oldest), (Some(2), Evict::LeastAttended)];
+    let novelty = |store| if store == Store::Novelty { 0.3 } else { 0.0 };
+    let stores: Vec<StoreRule> = Store::ALL
+        .iter()
+        .flat_map(|store| capacities.map(|(capacity, evict)| (*store, capacity, evict)))
+        .map(|(store, capacity, evict)| StoreRule { store, k_att: 2, novelty: novelty(store), capacity, evict })
+        .collect();
+    let parts: Vec<(Cell, Scorer, Sparsifier)> = Cell::ALL
+        .iter()
+        .flat_map(|cell| Scorer::ALL.iter().map(|scorer| (*cell, *scorer)))
+        .flat_map(|(cell, scorer)| Sparsifier::ALL.iter().map(move |sparsifier| (cell, scorer, *sparsifier)))
+        .collect();
+    let limits = [(KTop::Count(0), KTrunc::None), (KTop::Count(2), KTrunc::Every(3)), (KTop::All, KTrunc::None)];
+    let gradients = [(Hops::All, ScoreGradient::Weights), (Hops::One, ScoreGradient::Full)];
+    for (batch, time, hidden) in [(1, 1, 1), (3, 9, 5), (5, 40, 16), (40, 30, 33), (3, 5, 330)] {
+        for (k_top, k_trunc) in limits {
+            for (turn, ((cell, scorer, sparsifier), store)) in
+                (0..).zip(parts.iter().flat_map(|parts| stores.iter().map(move |store| (*parts, *store))))
+            {
+                let variants = gradients.into_iter().flat_map(|gradient| [(gradient, true), (gradient, false)]);
+                // Large models take one of the four in turn.
+                let taken = |variant: usize| hidden < 33 || variant == (turn + turn / 4 + turn / 6) % 4;
+                for (_, ((hops, score_gradient), dense)) in variants.enumerate().filter(|(variant, _)| taken(*variant))
+                {
+                    let parts = Model { cell, scorer, sparsifier, store, ..Model::new(INPUT, hidden) };
+                    let model = Model { k_top, k_trunc, hops, score_gradient, ..parts };
+                    run(model, (batch, time), dense);
+                }
+            }
+        }
+    }
+}

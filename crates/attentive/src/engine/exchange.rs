@@ -1,0 +1,89 @@
+//! What passes between the nodes of one call, beside Burn's graph.
+//!
+//! A call has two outputs of size `[batch, time, hidden]`, and a node of Burn's graph has one. So the call's node is a
+//! *carrier* of a single float, and its outputs are children of it:
+//!
+//! ```text
+//!  parameters, input ──> carrier ──┬──> hidden  ──> ...          forward: values are left in the Exchange
+//!                                  ├──> summary ──> ...
+//!                                  └──> linked readout ──> y
+//!
+//!  gradients <── carrier <──┬── hidden: d_hidden                 backward: adjoints are left in the Exchange,
+//!                  sweep    ├── summary: d_summary               then the carrier's step runs the sweep
+//!                           └── readout: d_y, V1, V2
+//! ```
+//!
+//! Burn runs the children's backward steps before the carrier's. An output that the loss does not use leaves nothing, and
+//! nothing is copied or filled with zeros on the way. A readout that is linked to the call leaves the adjoint of its own few
+//! outputs, which the sweep turns into those of h and s step by step.
+
+use super::carrier;
+use crate::error::SabError;
+use attentive_engine::{Reminders, RowEnd};
+use burn::backend::flex::FlexTensor;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What passes between the nodes of one call, and back to the caller.
+#[derive(Debug, Default)]
+pub(crate) struct Exchange(Mutex<Exchanged>);
+
+#[derive(Debug, Default)]
+pub(super) struct Exchanged {
+    pub(super) hidden: Option<FlexTensor>,
+    pub(super) summary: Option<FlexTensor>,
+    pub(super) last_cell: Vec<f32>,
+    pub(super) rows: Vec<RowEnd>,
+    pub(super) reminders: Option<Reminders>,
+    pub(super) error: Option<SabError>,
+    pub(super) d_hidden: Option<FlexTensor>,
+    pub(super) d_summary: Option<FlexTensor>,
+    pub(super) readouts: Vec<LinkedAdjoint>,
+}
+
+/// A readout's derivative on its way to the sweep.
+#[derive(Debug)]
+pub(super) struct LinkedAdjoint {
+    pub(super) d_y: FlexTensor,
+    pub(super) v1: FlexTensor,
+    pub(super) v2: FlexTensor,
+    pub(super) last_step: bool,
+}
+
+impl Exchange {
+    /// What the outputs' backward steps have left: by h, by s, and through readouts.
+    pub(super) fn take_adjoints(&self) -> (Option<FlexTensor>, Option<FlexTensor>, Vec<LinkedAdjoint>) {
+        let mut exchanged = self.lock();
+        (exchanged.d_hidden.take(), exchanged.d_summary.take(), std::mem::take(&mut exchanged.readouts))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Exchanged> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which output of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Output {
+    Hidden,
+    Summary,
+}
+
+impl Output {
+    pub(super) fn value(self, exchange: &Exchange) -> FlexTensor {
+        let mut exchanged = exchange.lock();
+        let value = match self {
+            Output::Hidden => exchanged.hidden.take(),
+            Output::Summary => exchanged.summary.take(),
+        };
+        // Empty only after an error, which the caller reports instead of using the outputs.
+        value.unwrap_or_else(carrier)
+    }
+
+    pub(super) fn set_adjoint(self, exchange: &Exchange, adjoint: FlexTensor) {
+        let mut exchanged = exchange.lock();
+        match self {
+            Output::Hidden => exchanged.d_hidden = Some(adjoint),
+            Output::Summary => exchanged.d_summary = Some(adjoint),
+        }
+    }
+}

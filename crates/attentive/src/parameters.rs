@@ -1,0 +1,230 @@
+//! The layer's parameters as Burn holds them. Which there are, their names and shapes, is the engine's declaration
+//! ([`attentive_engine::Model::parameters`]).
+
+use crate::config::SabLstmConfig;
+use crate::error::{Result, SabError, check_device};
+use attentive_engine::{Gain, Parameter, Start};
+use burn::module::{Devices, Initializer, Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{DType, Device, Tensor};
+
+/// One parameter: a matrix `[d_input, d_output]`, the transpose of the paper's, or a vector.
+#[derive(Clone, Debug)]
+pub(crate) enum LayerParameter {
+    Matrix(Param<Tensor<2>>),
+    Vector(Param<Tensor<1>>),
+}
+
+/// Calls the same for either kind.
+macro_rules! either {
+    ($parameter:expr, $param:ident => $body:expr) => {
+        match $parameter {
+            LayerParameter::Matrix($param) => $body,
+            LayerParameter::Vector($param) => $body,
+        }
+    };
+}
+
+impl LayerParameter {
+    /// Draws a parameter as its declaration and the configuration say.
+    pub(crate) fn draw(declared: &Parameter, config: &SabLstmConfig, hidden: usize, device: &Device) -> Self {
+        let start = &config.initialization;
+        let bound = start.bound.unwrap_or(1.0 / (hidden as f64).sqrt());
+        let initializer = match declared.start {
+            Start::Constant(value) if (value * start.score_gain).is_finite() => {
+                Initializer::Constant { value: value * start.score_gain }
+            }
+            Start::Constant(_) => Initializer::Zeros,
+            Start::Uniform(gain) => {
+                let gain = match gain {
+                    Gain::One => 1.0,
+                    Gain::Input => start.input_gain,
+                    Gain::Attention => start.attention_gain,
+                    Gain::Score => start.score_gain,
+                };
+                match (bound * gain).abs() {
+                    // Also where the configuration is wrong: the layer must exist to report it.
+                    bound if bound == 0.0 || bound > f64::from(f32::MAX) || bound.is_nan() => Initializer::Zeros,
+                    bound => Initializer::Uniform { min: -bound, max: bound },
+                }
+            }
+        };
+        // Burn's parameters draw their numbers when first used; drawing them now makes a seed mean one layer whatever else is
+        // drawn before it is used. Only a leaf can be a parameter.
+        match declared.shape[..] {
+            [rows, columns] => {
+                Self::Matrix(Param::from_tensor(initializer.init::<2, _>([rows, columns], device).val().detach()))
+            }
+            _ => Self::Vector(Param::from_tensor(initializer.init::<1, _>([declared.len()], device).val().detach())),
+        }
+    }
+
+    /// Adds a number to one block of `hidden` elements of a vector.
+    pub(crate) fn add_to_block(self, block: usize, hidden: usize, value: f64) -> Self {
+        match self {
+            Self::Vector(param) if value != 0.0 => {
+                let old = param.val().detach();
+                let (blocks, device) = (old.dims()[0] / hidden, old.device());
+                let of_block = |at: usize| Tensor::<1>::full([hidden], if at == block { value } else { 0.0 }, &device);
+                let added = Tensor::cat((0..blocks).map(of_block).collect(), 0);
+                Self::Vector(Param::from_tensor((old + added).detach()))
+            }
+            other => other,
+        }
+    }
+
+    /// Its value in one call, if it has the shape that the declaration says (a loaded record may differ).
+    pub(crate) fn value(&self, declared: &Parameter) -> Result<Value> {
+        let value = match self {
+            Self::Matrix(param) => Value::Matrix(param.val()),
+            Self::Vector(param) => Value::Vector(param.val()),
+        };
+        let got = value.dims();
+        match got == declared.shape {
+            true => Ok(value),
+            false => {
+                let expected = format!("{:?}", declared.shape);
+                Err(SabError::Shape { what: declared.name, got, expected })
+            }
+        }
+    }
+}
+
+impl Module for LayerParameter {
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        either!(self, param => param.collect_devices(devices))
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        match self {
+            Self::Matrix(param) => Self::Matrix(param.fork(device)),
+            Self::Vector(param) => Self::Vector(param.fork(device)),
+        }
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        match self {
+            Self::Matrix(param) => Self::Matrix(param.to_device(device)),
+            Self::Vector(param) => Self::Vector(param.to_device(device)),
+        }
+    }
+
+    fn train(self) -> Self {
+        match self {
+            Self::Matrix(param) => Self::Matrix(param.train()),
+            Self::Vector(param) => Self::Vector(param.train()),
+        }
+    }
+
+    fn valid(&self) -> Self {
+        match self {
+            Self::Matrix(param) => Self::Matrix(param.valid()),
+            Self::Vector(param) => Self::Vector(param.valid()),
+        }
+    }
+
+    fn materialize(self) -> Self {
+        match self {
+            Self::Matrix(param) => Self::Matrix(param.materialize()),
+            Self::Vector(param) => Self::Vector(param.materialize()),
+        }
+    }
+
+    fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+        either!(self, param => param.visit(visitor));
+    }
+
+    fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
+        match self {
+            Self::Matrix(param) => Self::Matrix(Module::map(param, mapper)),
+            Self::Vector(param) => Self::Vector(Module::map(param, mapper)),
+        }
+    }
+}
+
+/// The value of a parameter in one call.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Matrix(Tensor<2>),
+    Vector(Tensor<1>),
+}
+
+impl Value {
+    fn dims(&self) -> Vec<usize> {
+        match self {
+            Self::Matrix(value) => value.dims().to_vec(),
+            Self::Vector(value) => value.dims().to_vec(),
+        }
+    }
+
+    fn dtype(&self) -> DType {
+        match self {
+            Self::Matrix(value) => value.dtype(),
+            Self::Vector(value) => value.dtype(),
+        }
+    }
+
+    fn device(&self) -> Device {
+        match self {
+            Self::Matrix(value) => value.device(),
+            Self::Vector(value) => value.device(),
+        }
+    }
+}
+
+/// The values of all parameters in one call, in the order of the declaration, of one type and on one device.
+#[derive(Clone, Debug)]
+pub(crate) struct Weights {
+    pub(crate) values: Vec<Value>,
+    names: Vec<&'static str>,
+    pub(crate) dtype: DType,
+    pub(crate) device: Device,
+}
+
+impl Weights {
+    pub(crate) fn new(declared: &[Parameter], parameters: &[LayerParameter]) -> Result<Self> {
+        let values: Vec<Value> = declared
+            .iter()
+            .zip(parameters)
+            .map(|(declared, parameter)| parameter.value(declared))
+            .collect::<Result<_>>()?;
+        let Some(first) = values.first().filter(|_| values.len() == declared.len()) else {
+            let expected = format!("the {} that its configuration declares", declared.len());
+            return Err(SabError::Shape { what: "parameters", got: vec![values.len()], expected });
+        };
+        let (dtype, device) = (first.dtype(), first.device());
+        for (declared, value) in declared.iter().zip(&values) {
+            if value.dtype() != dtype {
+                return Err(SabError::DType { what: declared.name, got: value.dtype(), expected: dtype });
+            }
+        }
+        for (declared, value) in declared.iter().zip(&values) {
+            check_device(declared.name, &value.device(), &device)?;
+        }
+        let names = declared.iter().map(|declared| declared.name).collect();
+        Ok(Self { values, names, dtype, device })
+    }
+
+    fn find(&self, name: &str) -> Option<&Value> {
+        self.names.iter().position(|own| *own == name).map(|place| &self.values[place])
+    }
+
+    /// A matrix by its name. The portable path asks for what the parts it runs declare.
+    pub(crate) fn matrix(&self, name: &'static str) -> Result<Tensor<2>> {
+        match self.find(name) {
+            Some(Value::Matrix(value)) => Ok(value.clone()),
+            _ => Err(missing(name)),
+        }
+    }
+
+    /// A vector by its name.
+    pub(crate) fn vector(&self, name: &'static str) -> Result<Tensor<1>> {
+        match self.find(name) {
+            Some(Value::Vector(value)) => Ok(value.clone()),
+            _ => Err(missing(name)),
+        }
+    }
+}
+
+fn missing(name: &'static str) -> SabError {
+    SabError::Shape { what: name, got: Vec::new(), expected: "a parameter of this name".into() }
+}
