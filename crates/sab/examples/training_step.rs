@@ -6,10 +6,11 @@
 //! ```
 //!
 //! Prints one line of JSON for each case, like `oracle/peer.py`. CASE is copy100, copy300, lstm100, last784, chars, all, or
-//! `limit`: what the machine's arithmetic units can do at most, in GFLOP/s.
+//! `limit`: what the machine's arithmetic units can do at most, in GFLOP/s, or `portable`: the portable path at 100, 200 and 400
+//! steps, with what is computed there in GFLOP, the scores of all memories among it.
 #![allow(clippy::print_stdout)]
 
-use attentive::{ForwardOptions, KTop, KTrunc, SabLstmConfig, arithmetic_limit};
+use attentive::{ForwardOptions, KTop, KTrunc, Path, SabLstmConfig, arithmetic_limit};
 use burn::tensor::Device;
 use sab::models::{Model, SabModel};
 use sab::tasks::{Answers, Asked, Batch, Input};
@@ -45,6 +46,36 @@ impl Case {
         let multiply_adds = 2.0 * (gates + attention) + handed_down * gates;
         2.0 * multiply_adds * (self.batch * self.steps) as f64 / 1e9
     }
+}
+
+/// The portable path computes with every memory at every step: an addition, a tanh, a multiplication and a sum for its score, a
+/// multiplication and a sum for the summary, and about twice that backward.
+fn attention_gflop(case: &Case) -> f64 {
+    let pairs: usize = (0..case.steps).map(|t| 1 + t / case.config.k_att).sum();
+    3.0 * 6.0 * (case.batch * pairs * case.config.hidden) as f64 / 1e9
+}
+
+/// Times of the portable path, and of what is computed for each millisecond: if that does not fall with the length, time grows
+/// no faster than the arithmetic.
+fn portable(threads: usize, repeats: usize) -> Result<(), Box<dyn Error>> {
+    for steps in [100, 200, 400] {
+        let config = SabLstmConfig::new(10, 128).with_trunc_phase(0);
+        let case =
+            Case { name: "portable", config, classes: 9, batch: 8, steps, tokens: true, loss_on_last_step: false };
+        let mut step = Step::new(&case, ForwardOptions::new().with_threads(threads).with_path(Path::Portable))?;
+        let mut best = f64::INFINITY;
+        for _ in 0..repeats.max(1) {
+            let start = Instant::now();
+            step.run()?;
+            best = best.min(start.elapsed().as_secs_f64() * 1e3);
+        }
+        let gflop = case.gflop() + attention_gflop(&case);
+        let rate = gflop / best * 1e3;
+        println!(
+            "{{\"case\": \"portable\", \"steps\": {steps}, \"best\": {best:.1}, \"gflop\": {gflop:.3}, \"gflops\": {rate:.2}}}"
+        );
+    }
+    Ok(())
 }
 
 fn cases() -> Vec<Case> {
@@ -133,6 +164,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{{\"limit\": \"GFLOP/s\", \"threads\": {threads}, \"best\": {best:.1}, \"median\": {median:.1}}}");
         return Ok(());
     }
+    if wanted == "portable" {
+        return portable(threads, repeats);
+    }
     let mut found = false;
     for case in cases().into_iter().filter(|case| wanted == "all" || wanted == case.name) {
         found = true;
@@ -161,6 +195,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if found {
         Ok(())
     } else {
-        Err(format!("there is no case `{wanted}`: copy100, copy300, lstm100, last784, chars, all or limit").into())
+        Err(format!("there is no case `{wanted}`: copy100, copy300, lstm100, last784, chars, all, limit or portable")
+            .into())
     }
 }

@@ -7,7 +7,7 @@ use crate::experiment::TaskSettings;
 use crate::run_dir::{TRANSFER, atomic, files};
 use crate::runs::Trained;
 use crate::tasks::Split;
-use crate::train::{Judgement, evaluate};
+use crate::train::{Judgement, MEMORIES, evaluate};
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -65,12 +65,17 @@ pub(super) fn measure(
     for (length, settings) in lengths {
         let sequences = sequences.map_or_else(|| usual_sequences(length), |count| count as usize);
         let began = Instant::now();
-        let Judgement { figures, sequences } = judge(&trained, settings, sequences, how.threads())?;
+        let Judgement { figures, sequences, memories } = judge(&trained, settings, sequences, how.threads())?;
         let seconds = began.elapsed().as_secs_f64();
-        shown(&format!("T {length:>7}  {}  ({sequences} sequences, {seconds:.1} s)\n", readable(&figures)))?;
+        let stored = memories.map_or_else(String::new, |memories| format!("{memories:.1} memories each, "));
+        shown(&format!("T {length:>7}  {}  ({sequences} sequences, {stored}{seconds:.1} s)\n", readable(&figures)))?;
+        let mut figures = as_json(&figures);
+        if let Some(memories) = memories {
+            figures.insert(MEMORIES.into(), json!(memories));
+        }
         results.insert(
             length,
-            json!({ "length": length, "sequences": sequences, "figures": as_json(&figures), "seconds": seconds }),
+            json!({ "length": length, "sequences": sequences, "figures": figures, "seconds": seconds }),
         );
         // After each length: what took long is not lost.
         atomic::write_json(&path, &document(run, &trained, &results))?;

@@ -1,13 +1,13 @@
 //! What holds where nothing is said. The figures that justify a default are in `docs/`.
 
-use super::model::{LstmSettings, ModelSettings, Start, TransformerSettings};
+use super::model::{LstmSettings, ModelSettings, Start, TransformerSettings, default_novelty, no_capacity};
 use super::task::{AnswerKind, CsvSettings, TASK_NAMES, TaskSettings};
 use super::train::{Schedule, TrainSettings};
 use super::values::{Auto, Limit};
 use super::{Experiment, nearest};
 use crate::data::AnswerOn;
 use crate::error::{LabError, Result};
-use attentive::{Hops, KTop, KTrunc, ScoreGradient, TruncPhase};
+use attentive::{Cell, Evict, Hops, KTop, KTrunc, ScoreGradient, Scorer, Sparsifier, Store, TruncPhase};
 use std::path::PathBuf;
 
 /// The defaults of a task with a kind of model.
@@ -59,6 +59,13 @@ fn lstm(task: &TaskSettings) -> LstmSettings {
     let start = Start::default();
     let sab = |hidden, k_trunc, k_top, k_att| LstmSettings {
         hidden,
+        cell: Cell::default(),
+        scorer: Scorer::default(),
+        sparsifier: Sparsifier::default(),
+        store: Store::default(),
+        novelty: default_novelty(),
+        capacity: no_capacity(),
+        evict: Evict::default(),
         k_top: KTop::Count(k_top),
         k_att,
         k_trunc: KTrunc::Every(k_trunc),

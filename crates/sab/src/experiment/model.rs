@@ -1,10 +1,13 @@
 //! [`ModelSettings`]: what learns.
 
-use super::values::Auto;
+use super::values::{Auto, Limit};
 use super::wrong;
 use crate::error::{LabError, Result};
 use crate::tasks::{InputKind, OutputKind};
-use attentive::{Hops, Initialization, KTop, KTrunc, SabLstmConfig, ScoreGradient, TruncPhase};
+use attentive::{
+    Cell, Evict, Hops, Initialization, KTop, KTrunc, SabLstmConfig, ScoreGradient, Scorer, Sparsifier, Store,
+    TruncPhase,
+};
 use serde::{Deserialize, Serialize};
 
 /// What learns. The key `kind` says which; each has keys of its own.
@@ -23,9 +26,30 @@ pub enum ModelSettings {
 pub struct LstmSettings {
     /// Hidden units.
     pub hidden: usize,
+    /// The recurrent cell: `"lstm"` or `"gru"`. This key and the next six are missing in runs of earlier versions.
+    #[serde(default)]
+    pub cell: Cell,
+    /// How memories are scored: `"additive"`, `"dot"` or `"cosine"`.
+    #[serde(default)]
+    pub scorer: Scorer,
+    /// How scores become weights: `"prominence"` or `"softmax"`.
+    #[serde(default)]
+    pub sparsifier: Sparsifier,
+    /// Which states are stored: `"every"` (every `k_att`-th) or `"novelty"` (of those, what differs from the last stored).
+    #[serde(default)]
+    pub store: Store,
+    /// How much a state must differ, as a part of its own norm, to be stored by novelty.
+    #[serde(default = "default_novelty")]
+    pub novelty: f64,
+    /// How many memories are kept at most: a number or `"none"`.
+    #[serde(default = "no_capacity")]
+    pub capacity: Limit<usize>,
+    /// Which memory makes room: `"oldest"` or `"least-attended"`.
+    #[serde(default)]
+    pub evict: Evict,
     /// How many memories a step may be reminded of: 0 (a plain LSTM), a number or `"all"`.
     pub k_top: KTop,
-    /// Every `k_att`-th hidden state is stored.
+    /// Only every `k_att`-th hidden state can be stored.
     pub k_att: usize,
     /// How many steps the sequential gradient runs: a number or `"none"` (full backpropagation).
     pub k_trunc: KTrunc,
@@ -42,6 +66,14 @@ pub struct LstmSettings {
     pub start: Start,
 }
 
+pub(super) fn default_novelty() -> f64 {
+    SabLstmConfig::new(1, 1).novelty
+}
+
+pub(super) fn no_capacity() -> Limit<usize> {
+    Limit::WORD
+}
+
 /// How the weights start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -52,9 +84,9 @@ pub struct Start {
     pub input_gain: f64,
     /// W1 and W2 are multiplied by this.
     pub attention_gain: f64,
-    /// W3 is multiplied by this.
+    /// W3, or the temperature of the cosine, is multiplied by this.
     pub score_gain: f64,
-    /// Added to the bias of the forget gate.
+    /// Added to the bias of the gate that keeps the state: the LSTM's forget gate, the GRU's update gate.
     pub forget_bias: f64,
 }
 
@@ -84,21 +116,25 @@ impl LstmSettings {
     /// The layer's configuration for inputs of this size.
     pub fn layer(&self, input: usize) -> SabLstmConfig {
         let Start { bound, input_gain, attention_gain, score_gain, forget_bias } = self.start;
-        SabLstmConfig::new(input, self.hidden)
-            .with_k_top(self.k_top)
-            .with_k_att(self.k_att)
-            .with_k_trunc(self.k_trunc)
-            .with_trunc_phase(self.trunc_phase)
-            .with_mental_updates(self.mental_updates)
-            .with_score_gradient(self.score_gradient)
-            .with_hops(self.hops)
-            .with_initialization(Initialization {
-                bound: bound.get(),
-                input_gain,
-                attention_gain,
-                score_gain,
-                forget_bias,
-            })
+        SabLstmConfig {
+            input,
+            hidden: self.hidden,
+            cell: self.cell,
+            scorer: self.scorer,
+            sparsifier: self.sparsifier,
+            store: self.store,
+            novelty: self.novelty,
+            capacity: self.capacity.get(),
+            evict: self.evict,
+            k_top: self.k_top,
+            k_att: self.k_att,
+            k_trunc: self.k_trunc,
+            trunc_phase: self.trunc_phase,
+            mental_updates: self.mental_updates,
+            score_gradient: self.score_gradient,
+            hops: self.hops,
+            initialization: Initialization { bound: bound.get(), input_gain, attention_gain, score_gain, forget_bias },
+        }
     }
 }
 
@@ -159,6 +195,14 @@ impl ModelSettings {
         }
     }
 
+    /// The order of the gates in the weights of a saved model; a Transformer keeps the word that it always had there.
+    pub fn gates(&self) -> &'static str {
+        match self {
+            Self::Sab(lstm) => lstm.cell.gates(),
+            Self::Transformer(_) => Cell::Lstm.gates(),
+        }
+    }
+
     /// What stands out, for the name of a run.
     pub fn short_name(&self) -> String {
         match self {
@@ -168,11 +212,20 @@ impl ModelSettings {
                     KTrunc::Every(steps) => format!("trunc{steps}"),
                     KTrunc::None => "full".into(),
                 };
-                match lstm.k_top {
-                    KTop::Count(0) => format!("lstm-{trunc}"),
+                let name = match lstm.k_top {
+                    KTop::Count(0) => return format!("{}-{trunc}", lstm.cell),
                     KTop::Count(top) => format!("sab-{trunc}-top{top}"),
                     KTop::All => format!("attention-{trunc}"),
-                }
+                };
+                // Parts that are not the default.
+                let parts = [
+                    (lstm.cell != Cell::default()).then(|| lstm.cell.to_string()),
+                    (lstm.scorer != Scorer::default()).then(|| lstm.scorer.to_string()),
+                    (lstm.sparsifier != Sparsifier::default()).then(|| lstm.sparsifier.to_string()),
+                    (lstm.store != Store::default()).then(|| lstm.store.to_string()),
+                    lstm.capacity.get().map(|capacity| format!("{}{capacity}", lstm.evict)),
+                ];
+                parts.into_iter().flatten().fold(name, |name, part| format!("{name}-{part}"))
             }
         }
     }

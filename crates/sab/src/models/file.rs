@@ -2,6 +2,7 @@
 
 use super::Parameter;
 use crate::error::{LabError, Result};
+use attentive::{Cell, Owner, SabLstmConfig, Scorer};
 use safetensors::{Dtype, SafeTensors, View};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -14,24 +15,29 @@ const METADATA: &str = "sab";
 /// Files larger than this are not ours.
 const LARGEST: u64 = 16 << 30;
 
-/// Parameters of [`SabModel`](super::SabModel): name here, name in the file, and whether a matrix is turned: Burn keeps
-/// `[d_input, d_output]`, PyTorch `[d_output, d_input]`.
-const NAMES: [(&str, &str, bool); 9] = [
-    ("lstm.weight_ih", "lstm.weight_ih", true),
-    ("lstm.weight_hh", "lstm.weight_hh", true),
-    ("lstm.bias", "lstm.bias", false),
-    ("lstm.w1", "attention.w1", true),
-    ("lstm.w2", "attention.w2", true),
-    ("lstm.w3", "attention.w3", false),
-    ("readout.v1", "output.v1", true),
-    ("readout.v2", "output.v2", true),
-    ("readout.bias", "output.bias", false),
-];
+/// Names of a [`SabModel`](super::SabModel)'s parameters: here, and in the file. Those of the layer follow from what its
+/// parts declare.
+fn names() -> Vec<(String, String)> {
+    let layers = Cell::ALL.iter().flat_map(|cell| Scorer::ALL.iter().map(move |scorer| (*cell, *scorer)));
+    let declared =
+        layers.flat_map(|(cell, scorer)| SabLstmConfig::new(1, 1).with_cell(cell).with_scorer(scorer).parameters());
+    let of_layer = declared.map(|parameter| {
+        let part = match parameter.owner {
+            Owner::Cell => "lstm",
+            Owner::Scorer => "attention",
+        };
+        (format!("lstm.{}", parameter.name), format!("{part}.{}", parameter.name))
+    });
+    let of_readout = ["v1", "v2", "bias"].map(|name| (format!("readout.{name}"), format!("output.{name}")));
+    of_layer.chain(of_readout).collect()
+}
 
-/// Names and orders parameters as PyTorch does. Those of a Transformer keep Burn's.
+/// Names and orders parameters as PyTorch does, which keeps matrices as `[d_output, d_input]`. Those of a Transformer keep
+/// Burn's.
 pub fn to_pytorch(parameters: Vec<Parameter>) -> Vec<Parameter> {
-    let turn = |parameter: Parameter| match NAMES.iter().find(|(ours, ..)| *ours == parameter.name) {
-        Some((_, theirs, turned)) => turned_if(*turned, Parameter { name: (*theirs).into(), ..parameter }),
+    let names = names();
+    let turn = |parameter: Parameter| match names.iter().find(|(ours, _)| *ours == parameter.name) {
+        Some((_, theirs)) => turned(Parameter { name: theirs.clone(), ..parameter }),
         None => parameter,
     };
     parameters.into_iter().map(turn).collect()
@@ -39,16 +45,18 @@ pub fn to_pytorch(parameters: Vec<Parameter>) -> Vec<Parameter> {
 
 /// The way back from [`to_pytorch`].
 pub fn from_pytorch(parameters: Vec<Parameter>) -> Vec<Parameter> {
-    let turn = |parameter: Parameter| match NAMES.iter().find(|(_, theirs, _)| *theirs == parameter.name) {
-        Some((ours, _, turned)) => turned_if(*turned, Parameter { name: (*ours).into(), ..parameter }),
+    let names = names();
+    let turn = |parameter: Parameter| match names.iter().find(|(_, theirs)| *theirs == parameter.name) {
+        Some((ours, _)) => turned(Parameter { name: ours.clone(), ..parameter }),
         None => parameter,
     };
     parameters.into_iter().map(turn).collect()
 }
 
-fn turned_if(turned: bool, parameter: Parameter) -> Parameter {
-    match (turned, &parameter.shape[..]) {
-        (true, &[rows, columns]) => {
+/// A matrix with its rows and columns exchanged; a vector as it is.
+fn turned(parameter: Parameter) -> Parameter {
+    match parameter.shape[..] {
+        [rows, columns] => {
             let mut values = Vec::with_capacity(parameter.values.len());
             for column in 0..columns {
                 values.extend((0..rows).map(|row| parameter.values[row * columns + column]));

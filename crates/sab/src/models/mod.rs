@@ -14,7 +14,7 @@ use crate::device::cpu;
 use crate::error::{LabError, Result};
 use crate::experiment::ModelSettings;
 use crate::tasks::{Answers, Batch, InputKind, OutputKind};
-use attentive::{ForwardOptions, cross_entropy};
+use attentive::{ForwardOptions, KTop, cross_entropy};
 use burn::module::{Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::sync::{Mutex, PoisonError};
@@ -64,9 +64,22 @@ impl Model {
 
     /// The outputs where the batch asks for them, `[answers, outputs]`.
     pub fn answer(&self, batch: &Batch, options: &ForwardOptions, device: &Device) -> Result<Tensor<2>> {
+        Ok(self.answer_and_count(batch, options, device)?.0)
+    }
+
+    /// The same, and how many states the sequences of the batch stored, null slots aside; `None` without memories.
+    pub fn answer_and_count(
+        &self, batch: &Batch, options: &ForwardOptions, device: &Device,
+    ) -> Result<(Tensor<2>, Option<usize>)> {
         match self {
-            Self::Sab(model) => Ok(model.answer(batch, options, device)?),
-            Self::Transformer(model) => model.answer(batch, device),
+            Self::Sab(model) => {
+                let out = model.run(batch, options, device)?;
+                let attends = model.lstm.config().k_top != KTop::Count(0);
+                let stored = || (0..out.state.batch()).map(|row| out.state.slots(row) - 1).sum();
+                let stored = attends.then(stored);
+                Ok((model.read(batch, &out, device)?, stored))
+            }
+            Self::Transformer(model) => Ok((model.answer(batch, device)?, None)),
         }
     }
 

@@ -28,19 +28,23 @@ impl SabModel {
 
     /// The outputs where the batch asks for them, `[answers, outputs]`.
     pub fn answer(&self, batch: &Batch, options: &ForwardOptions, device: &Device) -> Result<Tensor<2>> {
-        let out = self.run(batch, options, device)?;
+        self.read(batch, &self.run(batch, options, device)?, device)
+    }
+
+    /// The outputs of a run where the batch asks for them, `[answers, outputs]`.
+    pub fn read(&self, batch: &Batch, out: &SabOutput, device: &Device) -> Result<Tensor<2>> {
         match &batch.asked {
-            Asked::From(from) if from + 1 == batch.steps => self.readout.read_last(&out),
+            Asked::From(from) if from + 1 == batch.steps => self.readout.read_last(out),
             Asked::From(from) => {
-                let all = self.readout.read(&out)?;
+                let all = self.readout.read(out)?;
                 let asked = if *from == 0 { all } else { all.narrow(1, *from, batch.steps - from) };
                 Ok(asked.flatten(0, 1))
             }
-            Asked::TwoGroups { .. } | Asked::Until(_) => Ok(self.readout.read(&out)?.flatten(0, 1)),
+            Asked::TwoGroups { .. } | Asked::Until(_) => Ok(self.readout.read(out)?.flatten(0, 1)),
             Asked::At(steps) => {
                 let places = places_of(steps, batch.steps, device);
                 let at = |x: Tensor<3>| x.flatten::<2>(0, 1).select(0, places.clone());
-                self.readout.forward(at(out.hidden), at(out.summary))
+                self.readout.forward(at(out.hidden.clone()), at(out.summary.clone()))
             }
         }
     }

@@ -77,7 +77,7 @@ pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Recor
             by_model.push((row, measured));
         }
         let heading = group.heading.clone();
-        sections.push(match table.lengths.is_empty() {
+        sections.push(match table.lengths.is_empty() || !compared {
             true => Section { heading, columns: headings(&columns, compared), rows },
             false => by_length(heading, &columns, &by_model),
         });
@@ -117,7 +117,7 @@ fn threads_of(records: &[Record]) -> Option<u64> {
     threads.all(|other| other == first).then_some(first)
 }
 
-/// Many lengths and few models: a row for each length is easier to read.
+/// Many lengths and few models beside the paper's: a row for each length is easier to read.
 fn by_length(heading: String, columns: &[Column], models: &[(&Row, Vec<Measured>)]) -> Section {
     let of_model = |(row, _): &(&Row, Vec<Measured>)| [format!("{}: paper", row.label), "ours".into()];
     let of_column = |(place, column): (usize, &Column)| {

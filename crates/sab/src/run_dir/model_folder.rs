@@ -49,7 +49,7 @@ impl ModelConfig {
             task: name.into(),
             input: task.input(),
             output: task.output(),
-            gates: "i, f, g, o".into(),
+            gates: model.gates().into(),
             model: model.clone(),
             facts: task.facts(),
         }

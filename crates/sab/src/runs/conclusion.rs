@@ -29,7 +29,7 @@ pub(super) fn conclude(
     let settings = &experiment.train;
     let judge = |split, most| evaluate(model, task, split, settings.batch, most, threads, device);
     let validation = judge(Split::Validation, settings.validation_batches.get())?.figures;
-    let Judgement { figures: test, sequences: test_sequences } = judge(Split::Test, settings.test_batches.get())?;
+    let Judgement { figures: test, sequences: test_sequences, .. } = judge(Split::Test, settings.test_batches.get())?;
     let summary = json!({
         "task": experiment.task.name(),
         "length": experiment.task.length(),

@@ -9,7 +9,7 @@ mod signals;
 
 pub use adam::{Adam, GradientSet, LARGEST_NORM, Rates};
 pub(crate) use evaluate::STEPS_AT_ONCE;
-pub use evaluate::{Judgement, evaluate, judge};
+pub use evaluate::{Judgement, MEMORIES, evaluate, judge};
 pub use learner::{Learned, Learner};
 pub use schedule::learning_rate;
 pub use signals::Stop;

@@ -10,7 +10,7 @@ use crate::reproduce::{OpenTasks, Pace, Record, Row, Table, same};
 use crate::run_dir::{RunDir, atomic};
 use crate::runs;
 use crate::tasks::{Tally, Task};
-use crate::train::{Session, checkpoint};
+use crate::train::{MEMORIES, Session, checkpoint};
 use std::path::PathBuf;
 
 /// What goes on after an interruption.
@@ -40,7 +40,10 @@ impl Wanted {
 
     /// That the task has what the row reports.
     fn check_figures(&self, task: &dyn Task) -> Result<()> {
-        let known: Vec<&str> = task.figures(&Tally::default()).into_iter().map(|(name, _)| name).collect();
+        let mut known: Vec<&str> = task.figures(&Tally::default()).into_iter().map(|(name, _)| name).collect();
+        if !self.lengths.is_empty() {
+            known.push(MEMORIES);
+        }
         match self.figures.iter().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some(name) => Err(LabError::Config(format!(
