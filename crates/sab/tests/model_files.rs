@@ -5,6 +5,7 @@ mod common;
 use attentive::ForwardOptions;
 use burn::tensor::Device;
 use common::{Place, tiny_copy};
+use sab::models::Parameter;
 use sab::models::file::{from_bytes, to_pytorch};
 use sab::run_dir::{ModelConfig, load_model, save_model};
 use sab::tasks::{Answers, Asked, Batch, Input, InputKind};
@@ -83,6 +84,51 @@ fn a_transformer_comes_back_from_its_file() {
     assert!(place.fails(2, &["attention", "run"]).contains("Transformer"));
 }
 
+/// Some parts other than the default, as `--set` takes them.
+const PARTS: [&[&str]; 4] = [
+    &[],
+    &["model.cell=gru", "model.sparsifier=softmax", "model.start.forget_bias=-3"],
+    &["model.scorer=cosine", "model.store=novelty", "model.novelty=0.05"],
+    &[
+        "model.cell=gru",
+        "model.scorer=dot",
+        "model.capacity=7",
+        "model.evict=least-attended",
+        "model.sparsifier=softmax",
+    ],
+];
+
+fn run_with(parts: &[&str]) -> Place {
+    let place = Place::new();
+    let settings: Vec<&str> = parts.iter().flat_map(|part| ["--set", part]).collect();
+    place.ok(&tiny_copy("run", "20", &settings));
+    place
+}
+
+#[test]
+fn a_model_of_any_parts_comes_back_from_its_file() {
+    for parts in PARTS {
+        let place = run_with(parts);
+        let judged: serde_json::Value = serde_json::from_str(&place.ok(&["eval", "run", "--json"])).expect("JSON");
+        assert_eq!(judged["figures"], place.json("run/summary.json")["test"], "{parts:?}");
+    }
+}
+
+#[test]
+fn a_file_with_tensors_that_the_parts_do_not_have_is_refused() {
+    let place = run_with(PARTS[2]);
+    let run = place.path("run");
+    let (_, model, _) = load_model(&run, &Device::flex()).expect("a model");
+    let mut parameters = model.snapshot().expect("parameters");
+    assert!(parameters.iter().any(|parameter| parameter.name == "lstm.temperature"));
+    // W1 serves memories and queries: a W2 beside it means another model.
+    let w1 = parameters.iter().find(|parameter| parameter.name == "lstm.w1").expect("there").clone();
+    parameters.push(Parameter { name: "lstm.w2".into(), ..w1 });
+    save_model(&run, parameters, 20).expect("saved");
+    let message = place.fails(4, &["eval", "run"]);
+    assert!(message.contains("`lstm.w2` is not a parameter of this model"), "{message}");
+}
+
 /// With `SAB_PYTHON` a Python that has PyTorch: a model trained here goes through the oracle.
 #[test]
 fn a_model_trained_here_gives_the_same_outputs_in_pytorch() {
@@ -92,8 +138,11 @@ fn a_model_trained_here_gives_the_same_outputs_in_pytorch() {
         eprintln!("skipped: {python} has no PyTorch; set SAB_PYTHON to one that has");
         return;
     }
-    let place = Place::new();
-    place.ok(&tiny_copy("run", "60", &[]));
+    PARTS.iter().for_each(|parts| goes_through_pytorch(&python, parts));
+}
+
+fn goes_through_pytorch(python: &str, parts: &[&str]) {
+    let place = run_with(parts);
     let device = Device::flex();
     let (config, model, _) = load_model(&place.path("run"), &device).expect("a model");
     assert_eq!(config.input, InputKind::Tokens(10));
@@ -113,7 +162,7 @@ fn a_model_trained_here_gives_the_same_outputs_in_pytorch() {
         ("outputs", TensorView::new(Dtype::F32, vec![rows, steps, 9], &outputs).expect("a tensor")),
     ];
     let example = place.write("example.safetensors", safetensors::serialize(tensors, None).expect("a file"));
-    let out = Command::new(&python).arg(oracle("check_model.py")).arg(place.path("run")).arg(example).output();
+    let out = Command::new(python).arg(oracle("check_model.py")).arg(place.path("run")).arg(example).output();
     let out = out.expect("Python runs");
-    assert!(out.status.success(), "{}{}", String::from_utf8_lossy(&out.stdout), common::stderr(&out));
+    assert!(out.status.success(), "{parts:?}: {}{}", String::from_utf8_lossy(&out.stdout), common::stderr(&out));
 }
