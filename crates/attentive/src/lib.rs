@@ -75,6 +75,7 @@ mod config;
 #[cfg(feature = "flex")]
 mod engine;
 mod error;
+mod io;
 mod loss;
 mod lstm;
 mod options;
@@ -89,8 +90,9 @@ pub use attentive_engine::{
 };
 pub use config::{Initialization, SabLstmConfig};
 pub use error::{Result, SabError};
+pub use io::{SabInput, SabOutput, SabStepInput, SabStepOutput};
 pub use loss::{cross_entropy, cross_entropy_by};
-pub use lstm::{SabInput, SabLstm, SabOutput, SabStepInput, SabStepOutput};
+pub use lstm::SabLstm;
 pub use options::{ForwardOptions, Path};
 pub use readout::{SabReadout, SabReadoutConfig};
 pub use state::{SabState, SabStateRecord};

@@ -1,7 +1,8 @@
 //! [`SabReadout`]: the output layer of Algorithm 1 (R8).
 
 use crate::error::{SabError, check_device};
-use crate::lstm::{SabOutput, on_flex};
+use crate::io::SabOutput;
+use crate::lstm::on_flex;
 use crate::options::Path;
 use burn::config::Config;
 use burn::module::{Initializer, Module, Param};

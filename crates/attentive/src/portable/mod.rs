@@ -8,7 +8,7 @@ mod memory;
 mod parts;
 
 use crate::error::Result;
-use crate::lstm::{SabInput, SabOutput};
+use crate::io::{SabInput, SabOutput};
 use crate::parameters::Weights;
 use crate::state::SabState;
 use attentive_engine::{Hops, Model, Reminders, ScoreGradient};

@@ -2,7 +2,7 @@
 
 use super::memory::{Held, rows_mask};
 use crate::error::Result;
-use crate::lstm::SabInput;
+use crate::io::SabInput;
 use crate::parameters::Weights;
 use attentive_engine::{Cell, Model, Scorer as ScorerKind, Sparsifier};
 use burn::tensor::activation::{relu, sigmoid};
