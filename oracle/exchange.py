@@ -6,7 +6,7 @@
 RUN and FOLDER hold `model.safetensors` and `config.json`; README.md has the names and shapes. `write` adds an
 `example.safetensors` with inputs and PyTorch's outputs, and these read what it has written:
 
-    cargo run --release -p sab --example from_pytorch FOLDER
+    cargo run --release --example from_pytorch FOLDER
     sab info FOLDER
 
 `read` of a golden folder prints the options of its model and what it makes of a random sequence; `write` prints

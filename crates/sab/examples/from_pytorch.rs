@@ -1,7 +1,7 @@
 //! A model that PyTorch has written, run here: the way back from `oracle/exchange.py`.
 //!
 //! ```text
-//! cargo run --release -p sab --example from_pytorch [FOLDER]
+//! cargo run --release --example from_pytorch [FOLDER]
 //! ```
 //!
 //! FOLDER holds `model.safetensors` and `config.json` as `sab` writes them; without one it is a golden of the repository,

@@ -1,7 +1,7 @@
 //! Training on a table of one's own from Rust, as `sab train csv` does it.
 //!
 //! ```text
-//! cargo run --release -p sab --example own_table
+//! cargo run --release --example own_table
 //! ```
 //!
 //! The table holds batches of a chemical plant. Once in the first minutes of a batch a valve opens and lets in whatever acid
@@ -21,7 +21,7 @@ use sab::experiment::{Experiment, parse_value};
 use sab::predict::{Answer, Prediction, Predictor};
 use sab::rng::{Draws, Purpose};
 use sab::runs::{self, Finished};
-use sab::tasks::figure;
+use sab::tasks::metric;
 use sab::train::{Session, Stop};
 use std::error::Error;
 use std::fmt::Write;
@@ -76,7 +76,7 @@ fn train(folder: &Path, k_top: usize) -> sab::Result<Finished> {
 }
 
 fn accuracy(finished: &Finished) -> f64 {
-    figure(&finished.test, "accuracy").unwrap_or(f64::NAN)
+    metric(&finished.test, "accuracy").unwrap_or(f64::NAN)
 }
 
 /// Makes the table, trains on it with and without reminders, and asks the model.

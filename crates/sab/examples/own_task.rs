@@ -1,7 +1,7 @@
 //! A task of one's own, written outside of the crate: what `docs/extending.md` calls `recall`.
 //!
 //! ```text
-//! cargo run --release -p sab --example own_task
+//! cargo run --release --example own_task
 //! ```
 //!
 //! A sequence begins with one of four names, noise follows, and the name is asked for on the last step. In some seconds it
@@ -17,7 +17,7 @@ use burn::tensor::Device;
 use sab::experiment::Experiment;
 use sab::models::Model;
 use sab::rng::{Draws, Purpose};
-use sab::tasks::{Answers, Asked, Batch, Figures, HeldOut, Input, InputKind, OutputKind, Split, Tally, Task, figure};
+use sab::tasks::{Answers, Asked, Batch, HeldOut, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, metric};
 use sab::train::{Adam, Learner, Rates, evaluate};
 use std::error::Error;
 
@@ -71,7 +71,7 @@ impl Task for Recall {
         self.batch(range.len(), |row| HeldOut::draws(split, first + row))
     }
 
-    fn figures(&self, tally: &Tally) -> Figures {
+    fn metrics(&self, tally: &Tally) -> Metrics {
         vec![("ce", tally.all.ce()), ("accuracy", tally.all.accuracy())]
     }
 }
@@ -92,7 +92,7 @@ pub fn run() -> Result<f64, Box<dyn Error>> {
         learner.learn(&batch, &ForwardOptions::new().with_batch(1, update), 5e-3, None)?;
     }
     let judged = evaluate(&learner.model.valid(), &task, Split::Test, 100, None, 1, &device.inner())?;
-    let accuracy = figure(&judged.figures, "accuracy").unwrap_or(f64::NAN);
+    let accuracy = metric(&judged.metrics, "accuracy").unwrap_or(f64::NAN);
     println!("after {updates} updates {:.1} % of the test names are recalled", 100.0 * accuracy);
     assert!(accuracy > 0.95);
     Ok(accuracy)

@@ -2,7 +2,7 @@
 //! `oracle/compare.py` runs it beside the same step in PyTorch.
 //!
 //! ```text
-//! cargo run --release -p sab --example training_step -- CASE [--threads N] [--repeats N]
+//! cargo run --release --example training_step -- CASE [--threads N] [--repeats N]
 //! ```
 //!
 //! Prints one line of JSON for each case, like `oracle/peer.py`. CASE is copy100, copy300, lstm100, last784, chars, all, or
@@ -154,9 +154,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     if wanted == "limit" {
-        let mut figures = arithmetic_limit(threads, repeats.max(1));
-        figures.sort_by(f64::total_cmp);
-        let (median, best) = (figures[figures.len() / 2], figures[figures.len() - 1]);
+        let mut metrics = arithmetic_limit(threads, repeats.max(1));
+        metrics.sort_by(f64::total_cmp);
+        let (median, best) = (metrics[metrics.len() / 2], metrics[metrics.len() - 1]);
         println!("{{\"limit\": \"GFLOP/s\", \"threads\": {threads}, \"best\": {best:.1}, \"median\": {median:.1}}}");
         return Ok(());
     }

@@ -94,8 +94,8 @@ fn a_run_leaves_everything_it_promises_and_says_where() {
     assert_eq!((summary["seed"].as_u64(), summary["updates"].as_u64()), (Some(1), Some(60)));
     assert!(summary["wall_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
     assert_eq!(summary["model"]["hidden"].as_u64(), Some(8));
-    for figure in ["accuracy", "ce_last10", "ce"] {
-        assert!(summary["test"][figure].is_f64(), "{figure}: {summary}");
+    for metric in ["accuracy", "ce_last10", "ce"] {
+        assert!(summary["test"][metric].is_f64(), "{metric}: {summary}");
     }
     let environment = place.json("run/environment.json");
     for key in ["sab", "burn", "rustc", "cpu", "threads", "seed"] {
@@ -111,7 +111,7 @@ fn a_trained_model_can_be_judged_drawn_and_described() {
     place.ok(&tiny_copy("run", "40", &[]));
     let summary = place.json("run/summary.json");
     let judged: serde_json::Value = serde_json::from_str(&place.ok(&["eval", "run", "--json"])).expect("JSON");
-    assert_eq!(judged["figures"], summary["test"]);
+    assert_eq!(judged["metrics"], summary["test"]);
     assert!(place.ok(&["eval", "run", "--split", "validation"]).contains("accuracy"));
 
     let table = place.ok(&["transfer", "run", "--lengths", "3,50", "--sequences", "7"]);
@@ -157,7 +157,7 @@ fn info_says_why_training_has_ended() {
     assert!(place.ok(&["info", "short"]).contains("not finished"));
     // One of an older version does not say why.
     let mut summary = place.json("early/summary.json");
-    summary.as_object_mut().expect("an object").remove("ending");
+    summary.as_object_mut().expect("an object").remove("stop_reason");
     place.write("early/summary.json", summary.to_string());
     assert_eq!(updates("early"), "80 of 400; training has ended");
 }

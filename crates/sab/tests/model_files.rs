@@ -80,7 +80,7 @@ fn a_transformer_comes_back_from_its_file() {
     place.ok(&tiny_copy("run", "20", &small));
     let summary = place.json("run/summary.json");
     let judged: serde_json::Value = serde_json::from_str(&place.ok(&["eval", "run", "--json"])).expect("JSON");
-    assert_eq!(judged["figures"], summary["test"]);
+    assert_eq!(judged["metrics"], summary["test"]);
     assert!(place.fails(2, &["attention", "run"]).contains("Transformer"));
 }
 
@@ -110,7 +110,7 @@ fn a_model_of_any_parts_comes_back_from_its_file() {
     for parts in PARTS {
         let place = run_with(parts);
         let judged: serde_json::Value = serde_json::from_str(&place.ok(&["eval", "run", "--json"])).expect("JSON");
-        assert_eq!(judged["figures"], place.json("run/summary.json")["test"], "{parts:?}");
+        assert_eq!(judged["metrics"], place.json("run/summary.json")["test"], "{parts:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Adam against Burn's own and against plain code, the global norm, clipping, and going on from saved means.
+//! Adam against Burn's own and against plain code, the global norm, clipping, and going on from saved moments.
 
 mod common;
 
@@ -75,12 +75,12 @@ fn gradients(model: &Model, chosen: &[Vec<f32>]) -> GradientSet {
 /// Adam in single precision, one number after the other.
 struct Plain {
     steps: i32,
-    means: Vec<(f32, f32)>,
+    moments: Vec<(f32, f32)>,
 }
 
 impl Plain {
     fn new(numbers: usize) -> Self {
-        Self { steps: 0, means: vec![(0.0, 0.0); numbers] }
+        Self { steps: 0, moments: vec![(0.0, 0.0); numbers] }
     }
 
     fn step(&mut self, values: &mut [f32], gradient: &[f32], learning_rate: f64, scale: f64) {
@@ -88,7 +88,7 @@ impl Plain {
         let (beta1, beta2, epsilon) = (RATES.beta1 as f32, RATES.beta2 as f32, RATES.epsilon as f32);
         let rate = (learning_rate / (1.0 - RATES.beta1.powi(self.steps))) as f32;
         let root = (1.0 / (1.0 - RATES.beta2.powi(self.steps)).sqrt()) as f32;
-        for ((value, gradient), (first, second)) in values.iter_mut().zip(gradient).zip(&mut self.means) {
+        for ((value, gradient), (first, second)) in values.iter_mut().zip(gradient).zip(&mut self.moments) {
             let gradient = gradient * scale as f32;
             *first = beta1 * *first + (1.0 - beta1) * gradient;
             *second = beta2 * *second + (1.0 - beta2) * gradient * gradient;
@@ -217,7 +217,7 @@ fn the_norm_tells_gradients_that_are_not_numbers() {
 }
 
 #[test]
-fn the_largest_gradient_that_is_taken_leaves_means_that_a_checkpoint_can_hold() {
+fn the_largest_gradient_that_is_taken_leaves_moments_that_a_checkpoint_can_hold() {
     let start = model(4);
     let mut chosen: Vec<Vec<f32>> = numbers(&start).iter().map(|values| vec![0.0; values.len()]).collect();
     chosen[0][0] = 0.99 * LARGEST_NORM as f32;
@@ -225,7 +225,7 @@ fn the_largest_gradient_that_is_taken_leaves_means_that_a_checkpoint_can_hold() 
     assert!(set.norm() < LARGEST_NORM, "the trainer does not refuse it");
     let mut adam = Adam::new(RATES, &start).expect("an optimizer");
     let after = adam.step(start.clone(), &set, 0.01, 1.0).expect("a step");
-    let bytes = file::to_bytes(&adam.means(&snapshot(&after)), &serde_json::json!({})).expect("a file");
+    let bytes = file::to_bytes(&adam.moments(&snapshot(&after)), &serde_json::json!({})).expect("a file");
     let read = file::from_bytes::<serde_json::Value>(&bytes);
     assert!(read.is_ok(), "{}", read.err().unwrap_or_default());
 }
@@ -263,22 +263,22 @@ fn a_scale_is_a_multiplication_of_every_gradient() {
 }
 
 #[test]
-fn a_parameter_without_gradient_stays_and_so_do_its_means() {
+fn a_parameter_without_gradient_stays_and_so_do_its_moments() {
     let start = model(6);
     let mut chosen = some(&start, 0);
     chosen[2].clear();
     let set = gradients(&start, &chosen);
     let mut adam = Adam::new(RATES, &start).expect("an optimizer");
     let after = adam.step(start.clone(), &set, 0.01, 1.0).expect("a step");
-    let means = adam.means(&snapshot(&after));
+    let moments = adam.moments(&snapshot(&after));
     for (place, (before, after)) in numbers(&start).iter().zip(numbers(&after)).enumerate() {
         assert_eq!(before == &after, place == 2, "parameter {place}");
-        assert_eq!(means[place].values.iter().all(|x| *x == 0.0), place == 2, "mean {place}");
+        assert_eq!(moments[place].values.iter().all(|x| *x == 0.0), place == 2, "mean {place}");
     }
 }
 
 #[test]
-fn saved_means_go_on_bit_for_bit() {
+fn saved_moments_go_on_bit_for_bit() {
     let start = model(8);
     let go = |mut model: Model, adam: &mut Adam, rounds: std::ops::Range<usize>| {
         for round in rounds {
@@ -292,10 +292,10 @@ fn saved_means_go_on_bit_for_bit() {
 
     let mut first = Adam::new(RATES, &start).expect("an optimizer");
     let half = go(start.clone(), &mut first, 0..5);
-    let (parameters, mut saved) = (snapshot(&half), first.means(&snapshot(&half)));
+    let (parameters, mut saved) = (snapshot(&half), first.moments(&snapshot(&half)));
     // A file has them in another order.
     saved.reverse();
-    let mut restored = Adam::restore(RATES, first.steps(), &parameters, saved).expect("all means");
+    let mut restored = Adam::restore(RATES, first.steps(), &parameters, saved).expect("all moments");
     assert!(restored == first);
     let loaded = model(8).with_parameters(&parameters).expect("all parameters");
     let after = go(loaded, &mut restored, 5..12);
@@ -304,17 +304,17 @@ fn saved_means_go_on_bit_for_bit() {
 }
 
 #[test]
-fn means_that_are_missing_or_of_another_shape_are_named() {
+fn moments_that_are_missing_or_of_another_shape_are_named() {
     let model = model(4);
-    let (parameters, means) =
-        (snapshot(&model), Adam::new(RATES, &model).expect("an optimizer").means(&snapshot(&model)));
-    for place in [0, means.len() - 1] {
-        let (mut missing, mut turned) = (means.clone(), means.clone());
+    let (parameters, moments) =
+        (snapshot(&model), Adam::new(RATES, &model).expect("an optimizer").moments(&snapshot(&model)));
+    for place in [0, moments.len() - 1] {
+        let (mut missing, mut turned) = (moments.clone(), moments.clone());
         missing.remove(place);
         turned[place].shape.push(1);
         for saved in [missing, turned] {
             let why = Adam::restore(RATES, 3, &parameters, saved).expect_err("an error");
-            assert!(why.contains(&means[place].name), "{why}");
+            assert!(why.contains(&moments[place].name), "{why}");
         }
     }
 }

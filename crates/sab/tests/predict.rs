@@ -134,7 +134,7 @@ fn a_model_folder_of_an_older_version_is_enough() {
     let place = Place::new();
     train(&place, "run", "class", "each");
     let right = place.ok(&["predict", "run", "class.csv"]);
-    let figures = judged(&place, &["--file", "class.csv"]);
+    let metrics = judged(&place, &["--file", "class.csv"]);
     let folder = |name: &str, config: &serde_json::Value| {
         place.write(&format!("{name}/config.json"), config.to_string());
         std::fs::copy(place.path("run/model.safetensors"), place.path(name).join("model.safetensors")).expect("copied");
@@ -155,7 +155,7 @@ fn a_model_folder_of_an_older_version_is_enough() {
     place.write("run/config.json", config.to_string());
     let settled = place.ok(&["predict", "run", "class.csv"]);
     assert_eq!(settled, right.replacen("result", "answer", 1));
-    assert_eq!(judged(&place, &["--file", "class.csv"]), figures);
+    assert_eq!(judged(&place, &["--file", "class.csv"]), metrics);
     place.ok(&["train", "--resume", "run", "--quiet"]);
 }
 
@@ -226,7 +226,7 @@ fn judged(place: &Place, arguments: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn the_test_part_as_a_file_of_its_own_has_the_figures_of_the_test() {
+fn the_test_part_as_a_file_of_its_own_has_the_metrics_of_the_test() {
     for (kind, on) in [("class", "last"), ("class", "each"), ("value", "last"), ("value", "each")] {
         let place = Place::new();
         train(&place, "run", kind, on);
@@ -238,7 +238,7 @@ fn the_test_part_as_a_file_of_its_own_has_the_figures_of_the_test() {
         };
         place.write("new.csv", table(test, kind).lines().map(moved).collect::<String>());
         let (own, new) = (judged(&place, &[]), judged(&place, &["--file", "new.csv"]));
-        assert_eq!(own["figures"], new["figures"], "{kind}, {on}");
+        assert_eq!(own["metrics"], new["metrics"], "{kind}, {on}");
         assert_eq!((&new["sequences"], &new["file"], &own["split"]), (&4.into(), &"new.csv".into(), &"test".into()));
         let readable = place.ok(&["eval", "run", "--file", "new.csv"]);
         assert!(readable.starts_with("new.csv: ") && readable.ends_with("(4 sequences)\n"), "{readable}");
@@ -246,13 +246,13 @@ fn the_test_part_as_a_file_of_its_own_has_the_figures_of_the_test() {
 }
 
 #[test]
-fn figures_on_a_file_are_those_of_the_answers_to_it() {
+fn metrics_on_a_file_are_those_of_the_answers_to_it() {
     let place = Place::new();
     train(&place, "run", "class", "last");
     let lines = cells(&place.ok(&["predict", "run", "class.csv"]));
     let right = (0..40).filter(|id| lines[id + 1][1] == label(*id, steps_of(*id) - 1, "class")).count();
     let found = judged(&place, &["--file", "class.csv"]);
-    assert_eq!(found["figures"]["accuracy"], right as f64 / 40.0);
+    assert_eq!(found["metrics"]["accuracy"], right as f64 / 40.0);
 
     let place = Place::new();
     train(&place, "run", "value", "last");
@@ -260,7 +260,7 @@ fn figures_on_a_file_are_those_of_the_answers_to_it() {
     let number = |text: &str| text.parse::<f64>().expect("a number");
     let error = |id: usize| (number(&lines[id + 1][1]) - number(&label(id, steps_of(id) - 1, "value"))).abs();
     let mae = (0..40).map(error).sum::<f64>() / 40.0;
-    let found = judged(&place, &["--file", "value.csv"])["figures"]["mae"].as_f64().expect("a figure");
+    let found = judged(&place, &["--file", "value.csv"])["metrics"]["mae"].as_f64().expect("a metric");
     assert!((found / mae - 1.0).abs() < 1e-4, "{found} and {mae}");
 }
 
@@ -275,7 +275,7 @@ fn another_text_is_judged_in_the_symbols_of_the_model() {
     let split = load_text(&file).expect("a text");
     place.write("new.txt", split.alphabet.decode(&split.test[..8 * 8 + 1 + 5]));
     let (own, new) = (judged(&place, &[]), judged(&place, &["--file", "new.txt"]));
-    assert_eq!(own["figures"], new["figures"]);
+    assert_eq!(own["metrics"], new["metrics"]);
     assert_eq!(new["sequences"], 8);
 
     place.write("odd.txt", "abc abd\nabc\nabx abc");

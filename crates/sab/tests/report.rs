@@ -173,7 +173,7 @@ fn a_table_can_be_reported_from_its_records() {
     let place = Place::new();
     let file = |key: &str| format!("{key} = \"small\"\n");
     let table = format!(
-        "{}{}{}figures = [{{ name = \"accuracy\", heading = \"accuracy, %\", factor = 100.0 }}]\n[[groups]]\n[[groups.rows]]\n\
+        "{}{}{}metrics = [{{ name = \"accuracy\", heading = \"accuracy, %\", factor = 100.0 }}]\n[[groups]]\n[[groups.rows]]\n\
          label = \"the row\"\nexperiment = \"small/sab\"\npaper = [\"99.5\"]\n[[groups.rows]]\nlabel = \"another\"\n\
          experiment = \"small/missing\"\n[[groups.rows]]\nlabel = \"between\"\nexperiment = \"small/sab2\"\n[[groups.rows]]\nlabel = \"the same again\"\nexperiment = \"small/sab\"\n",
         file("title"),

@@ -15,12 +15,12 @@ title = "Small copies"
 source = "Table 9"
 about = "For a test."
 
-[[figures]]
+[[metrics]]
 name = "accuracy"
 heading = "accuracy, %"
 factor = 100.0
 
-[[figures]]
+[[metrics]]
 name = "ce_last10"
 heading = "CE_10"
 
@@ -172,14 +172,14 @@ fn the_table_shows_mean_and_spread_of_what_the_runs_reached() {
     let cell = format!("| SAB \\| 2 | 99.5 | {mean:.2} ± {spread:.2} | 0.01 |");
     assert!(shown.contains(&cell), "{cell} is not in {shown}");
     assert!(shown.contains("| LSTM | 12.5 | not run | – | not run | – | – | – |"), "{shown}");
-    let figures = &place.json("out/small.json")["figures"];
-    assert!((figures[0]["mean"].as_f64().expect("a number") - mean).abs() < 1e-9);
-    assert!((figures[0]["spread"].as_f64().expect("a number") - spread).abs() < 1e-9);
-    assert_eq!(figures[0]["seeds"], 3);
-    assert!(figures[2]["mean"].is_null(), "the LSTM was not run");
+    let metrics = &place.json("out/small.json")["metrics"];
+    assert!((metrics[0]["mean"].as_f64().expect("a number") - mean).abs() < 1e-9);
+    assert!((metrics[0]["spread"].as_f64().expect("a number") - spread).abs() < 1e-9);
+    assert_eq!(metrics[0]["seeds"], 3);
+    assert!(metrics[2]["mean"].is_null(), "the LSTM was not run");
     let csv = std::fs::read_to_string(place.path("out/small.csv")).expect("it is there");
     assert!(
-        csv.starts_with("group,row,experiment,figure,paper,mean,spread,seeds,updates,seconds,threads,failure\n"),
+        csv.starts_with("group,row,experiment,metric,paper,mean,spread,seeds,updates,seconds,threads,failure\n"),
         "{csv}"
     );
     assert_eq!(csv.lines().count(), 5);
@@ -194,8 +194,8 @@ fn a_table_that_chooses_settings_shows_validation() {
     place.write("mine/small/table.toml", TABLE.replace("about =", "validation = true\nabout ="));
     place.ok(&reproduce(&["--only", "sab"]));
     let validation = &place.json("out/runs/small/sab/seed1/summary.json")["validation"]["ce_last10"];
-    let figure = &place.json("out/small.json")["figures"][1];
-    assert_eq!((&figure["figure"], &figure["mean"]), (&"validation CE_10".into(), validation));
+    let metric = &place.json("out/small.json")["metrics"][1];
+    assert_eq!((&metric["metric"], &metric["mean"]), (&"validation CE_10".into(), validation));
     assert!(!place.path("out/small.png").exists(), "such a table has no picture");
 }
 
@@ -279,12 +279,12 @@ fn models_are_judged_at_other_lengths_once() {
     assert!(first.status.success(), "{}", stderr(&first));
     assert!(stderr(&first).contains("T       6"), "{}", stderr(&first));
     let transfer = &place.json("out/runs/small/sab/seed1/transfer.json")["lengths"];
-    let accuracy = transfer[1]["figures"]["accuracy"].as_f64().expect("a number");
-    let figures = &place.json("out/small.json")["figures"];
-    assert_eq!(figures[2]["figure"], "accuracy, % at T=6");
-    assert!((figures[2]["mean"].as_f64().expect("a number") - 100.0 * accuracy).abs() < 1e-9);
+    let accuracy = transfer[1]["metrics"]["accuracy"].as_f64().expect("a number");
+    let metrics = &place.json("out/small.json")["metrics"];
+    assert_eq!(metrics[2]["metric"], "accuracy, % at T=6");
+    assert!((metrics[2]["mean"].as_f64().expect("a number") - 100.0 * accuracy).abs() < 1e-9);
     let shown = String::from_utf8(first.stdout).expect("UTF-8");
-    assert!(shown.contains("| figure | SAB \\| 2: paper | ours | LSTM: paper | ours |"), "{shown}");
+    assert!(shown.contains("| metric | SAB \\| 2: paper | ours | LSTM: paper | ours |"), "{shown}");
     assert!(shown.contains(&format!("| accuracy, % at T=6 | – | {:.2} | – |", 100.0 * accuracy)), "{shown}");
     let again = place.sab(&reproduce(&[]));
     assert!(again.status.success() && !stderr(&again).contains("T       6"), "{}", stderr(&again));
@@ -347,7 +347,7 @@ fn wrong_names_are_explained() {
     assert!(message.contains("there is no experiment mine/small/lstn.toml; did you mean `small/lstm`?"), "{message}");
     place.write("mine/small/table.toml", TABLE.replace("paper = [\"12.5\"]", "paper = [\"1\", \"2\", \"3\"]"));
     let message = place.fails(2, &reproduce(&[]));
-    assert!(message.contains("3 figures of the paper for 2 columns"), "{message}");
+    assert!(message.contains("3 metrics of the paper for 2 columns"), "{message}");
     place.write("mine/small/table.toml", TABLE.replace("label = \"LSTM\"", "label = \"SAB | 2\""));
     let message = place.fails(2, &reproduce(&[]));
     assert!(message.contains("two rows of a group have the label \"SAB | 2\""), "{message}");
@@ -481,7 +481,7 @@ fn what_cannot_work_is_said_before_anything_is_trained() {
         assert!(message.contains(words), "{message}");
         assert!(!place.path("runs").exists() && !place.path("out/runs").exists(), "something was trained");
     };
-    // A figure that the task does not have.
+    // A metric that the task does not have.
     place.write("mine/small/table.toml", TABLE.replace("name = \"accuracy\"", "name = \"acuracy\""));
     for arguments in [&[][..], &["--dry-run"]] {
         refused(2, arguments, "reports `acuracy`, but its task has ce_last10, accuracy, ce");
@@ -510,7 +510,7 @@ fn what_cannot_work_is_said_before_anything_is_trained() {
 }
 
 #[test]
-fn a_record_without_the_figure_of_the_table_is_not_called_not_run() {
+fn a_record_without_the_metric_of_the_table_is_not_called_not_run() {
     let place = small();
     place.ok(&reproduce(&["--only", "sab"]));
     place.write("mine/small/table.toml", TABLE.replace("name = \"accuracy\"", "name = \"acuracy\""));

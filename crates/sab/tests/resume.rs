@@ -90,8 +90,8 @@ fn same_run(place: &Place, run: &str, whole: &str, kills: usize) {
     assert_eq!(metrics(&path), metrics(&whole), "{run}: other metrics after {kills} kills");
     let attention = |run: &Path| std::fs::read_to_string(run.join("attention.jsonl")).expect("it is there");
     assert!(attention(&path) == attention(&whole), "{run}: other attention after {kills} kills");
-    let figures = |run: &Path| place.json(&run.join("summary.json").to_string_lossy())["test"].clone();
-    assert_eq!(figures(&path), figures(&whole));
+    let metrics = |run: &Path| place.json(&run.join("summary.json").to_string_lossy())["test"].clone();
+    assert_eq!(metrics(&path), metrics(&whole));
 }
 
 #[test]

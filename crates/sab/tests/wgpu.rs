@@ -47,7 +47,7 @@ fn training_takes_the_course_that_it_takes_on_the_cpu() {
         let judged = |device: &str| -> f64 {
             let text = place.ok(&["eval", run, "--json", "--device", device]);
             let judged: Value = serde_json::from_str(&text).expect("JSON");
-            judged["figures"]["ce"].as_f64().expect("a figure")
+            judged["metrics"]["ce"].as_f64().expect("a metric")
         };
         assert!((judged("cpu") - judged("wgpu")).abs() < 1e-4);
         place.ok(&["attention", run, "--device", "wgpu"]);

@@ -109,6 +109,6 @@ fn trainer_update(experiment: &Experiment, task: &dyn Task, threads: usize, devi
     let mut display = display(Style::Quiet, "");
     let trainer = Trainer::resume(&run, task, session, Stop::default(), &mut *display)?;
     let began = Instant::now();
-    let (_, standing, _) = trainer.run()?;
-    Ok(began.elapsed().as_secs_f64() * 1e3 / standing.update as f64)
+    let (_, state, _) = trainer.run()?;
+    Ok(began.elapsed().as_secs_f64() * 1e3 / state.update as f64)
 }

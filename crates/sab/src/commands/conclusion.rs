@@ -8,15 +8,15 @@ use crate::runs::Finished;
 
 /// What was reached and where it is.
 pub(super) fn report(finished: &Finished) -> Result<()> {
-    let Finished { run, experiment, standing, ending, validation, test, pictures, .. } = finished;
+    let Finished { run, experiment, state, stop_reason, validation, test, pictures, .. } = finished;
     let file = |name: &str| run.file(name).display().to_string();
-    let best = standing.best.map_or(String::new(), |(_, update)| format!(" (the model of update {update})"));
+    let best = state.best.map_or(String::new(), |(_, update)| format!(" (the model of update {update})"));
     let mut text = format!(
         "\n{}: {} updates in {}, {}\n  validation  {}\n  test        {}{best}\n\nIn {}:\n",
         experiment.short_name(),
-        standing.update,
-        duration(standing.seconds),
-        ending.describe(),
+        state.update,
+        duration(state.seconds),
+        stop_reason.describe(),
         readable(validation),
         readable(test),
         run.path().display(),

@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<()> {
     if arguments.how.json {
         let what = if arguments.file.is_some() { "file" } else { "split" };
         return print_json(&json!({ "run": arguments.run, what: name, "sequences": judged.sequences,
-            "figures": as_json(&judged.figures) }));
+            "metrics": as_json(&judged.metrics) }));
     }
-    print(&format!("{name}: {} ({} sequences)\n", readable(&judged.figures), judged.sequences))
+    print(&format!("{name}: {} ({} sequences)\n", readable(&judged.metrics), judged.sequences))
 }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::experiment::TrainSettings;
 use crate::run_dir::{ModelConfig, RunDir, SUMMARY, files, load_model};
 use crate::tasks::{InputKind, OutputKind};
-use crate::train::{Ending, checkpoint};
+use crate::train::{StopReason, checkpoint};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
         let checkpoints = checkpoint::list(&run)?;
         let latest = checkpoints.last().map_or(0, |(update, _)| *update);
         let summary = summary_of(&run, latest);
-        line("updates", standing(&run, &experiment.train, latest, summary.as_ref()));
+        line("updates", state(&run, &experiment.train, latest, summary.as_ref()));
         let updates: Vec<String> = checkpoints.iter().map(|(update, _)| update.to_string()).collect();
         line("checkpoints", if updates.is_empty() { "none".into() } else { updates.join(", ") });
         let not_finished = || format!("not finished; `sab train --resume {}` goes on", path.display());
@@ -82,20 +82,23 @@ fn summary_of(run: &RunDir, latest: u64) -> Option<Value> {
 }
 
 /// How far training has come, and why it has ended if it has.
-fn standing(run: &RunDir, train: &TrainSettings, latest: u64, summary: Option<&Value>) -> String {
+fn state(run: &RunDir, train: &TrainSettings, latest: u64, summary: Option<&Value>) -> String {
     let most = match train.epochs.get() {
         Some(epochs) => format!("those of {epochs} epochs"),
         None => train.updates.to_string(),
     };
     let Some(summary) = summary else { return format!("{latest} of {most}") };
     let done = summary.get("updates").and_then(Value::as_u64).unwrap_or(latest);
-    let ending = summary.get("ending").and_then(|ending| Ending::deserialize(ending).ok());
-    match ending {
+    let stop_reason = summary
+        .get("stop_reason")
+        .or_else(|| summary.get("ending"))
+        .and_then(|stop_reason| StopReason::deserialize(stop_reason).ok());
+    match stop_reason {
         None => format!("{done} of {most}; training has ended"),
-        Some(Ending::Time) => {
+        Some(StopReason::Time) => {
             let path = run.path().display();
             format!("{done} of {most}; the time is up, `sab train --resume {path} --max-time TIME` goes on")
         }
-        Some(ending) => format!("{done} of {most}; training has ended: {}", ending.describe()),
+        Some(stop_reason) => format!("{done} of {most}; training has ended: {}", stop_reason.describe()),
     }
 }

@@ -128,11 +128,11 @@ fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(&format!("{text}\n"))
 }
 
-/// Figures as one readable line.
-fn readable(figures: &[(&'static str, f64)]) -> String {
-    figures
+/// Metrics as one readable line.
+fn readable(metrics: &[(&'static str, f64)]) -> String {
+    metrics
         .iter()
-        .map(|(name, value)| format!("{name} {}", crate::display::figure(name, *value)))
+        .map(|(name, value)| format!("{name} {}", crate::display::metric(name, *value)))
         .collect::<Vec<_>>()
         .join("  ")
 }

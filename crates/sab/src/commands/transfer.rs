@@ -65,17 +65,17 @@ pub(super) fn measure(
     for (length, settings) in lengths {
         let sequences = sequences.map_or_else(|| usual_sequences(length), |count| count as usize);
         let began = Instant::now();
-        let Judgement { figures, sequences, memories } = judge(&trained, settings, sequences, how.threads())?;
+        let Judgement { metrics, sequences, memories } = judge(&trained, settings, sequences, how.threads())?;
         let seconds = began.elapsed().as_secs_f64();
         let stored = memories.map_or_else(String::new, |memories| format!("{memories:.1} memories each, "));
-        shown(&format!("T {length:>7}  {}  ({sequences} sequences, {stored}{seconds:.1} s)\n", readable(&figures)))?;
-        let mut figures = as_json(&figures);
+        shown(&format!("T {length:>7}  {}  ({sequences} sequences, {stored}{seconds:.1} s)\n", readable(&metrics)))?;
+        let mut metrics = as_json(&metrics);
         if let Some(memories) = memories {
-            figures.insert(MEMORIES.into(), json!(memories));
+            metrics.insert(MEMORIES.into(), json!(memories));
         }
         results.insert(
             length,
-            json!({ "length": length, "sequences": sequences, "figures": figures, "seconds": seconds }),
+            json!({ "length": length, "sequences": sequences, "metrics": metrics, "seconds": seconds }),
         );
         // After each length: what took long is not lost.
         atomic::write_json(&path, &document(run, &trained, &results))?;

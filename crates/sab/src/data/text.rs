@@ -26,7 +26,7 @@ pub struct TextSplit {
     pub validation: Vec<u16>,
     /// What the result is judged by.
     pub test: Vec<u16>,
-    /// What a reader of figures on this text must know, if anything.
+    /// What a reader of metrics on this text must know, if anything.
     pub note: Option<String>,
     /// The SHA-256 of the file, if it is one of the user's own.
     pub sha256: Option<String>,
@@ -94,7 +94,7 @@ fn parse_text8(path: &Path, bytes: Vec<u8>, remedy: &str) -> Result<TextSplit> {
     }
     too_short(path, numbers.len(), remedy)?;
     let prefix = |length| {
-        format!("a prefix of text8 ({length} of {TEXT8_BYTES} bytes): figures do not compare with published ones")
+        format!("a prefix of text8 ({length} of {TEXT8_BYTES} bytes): metrics do not compare with published ones")
     };
     let note = (numbers.len() < TEXT8_BYTES).then(|| prefix(numbers.len()));
     Ok(split(Alphabet::new([' '].into_iter().chain('a'..='z').collect())?, numbers, note))

@@ -1,8 +1,9 @@
 //! A progress bar at the bottom of the terminal, with results and notes as lines above it.
 
-use super::format::{duration, figure, number, rate};
+use super::Display;
+use super::format::{duration, metric, number, rate};
 use super::lines::{digits, note_line, updates, validation_line};
-use super::{Display, NoteKind, Progress, Validation};
+use crate::train::{NoteKind, Observer, Progress, Validation};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar, the numbers of the last report beside it.
@@ -22,7 +23,7 @@ impl Bar {
     }
 }
 
-impl Display for Bar {
+impl Observer for Bar {
     fn progress(&mut self, progress: &Progress) {
         if self.bar.length() != progress.budget {
             match progress.budget {
@@ -45,7 +46,9 @@ impl Display for Bar {
     fn note(&mut self, kind: NoteKind, text: &str) {
         self.bar.println(note_line(kind, text));
     }
+}
 
+impl Display for Bar {
     fn finish(&mut self) {
         // The last state of the bar stays on the terminal as a record. A second call changes nothing.
         if !self.bar.is_finished() {
@@ -65,7 +68,7 @@ fn message(progress: &Progress) -> String {
     let mut parts = vec![updates(progress)];
     parts.extend(progress.seconds_left.map(|left| format!("{} left", duration(left))));
     parts.push(format!("loss {}", number(progress.loss)));
-    parts.extend(progress.figures.iter().take(2).map(|(name, value)| format!("{name} {}", figure(name, *value))));
+    parts.extend(progress.metrics.iter().take(2).map(|(name, value)| format!("{name} {}", metric(name, *value))));
     parts.push(format!("{}/s", rate(progress.updates_per_second)));
     parts.join("  ")
 }

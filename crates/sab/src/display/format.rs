@@ -1,12 +1,12 @@
 //! Numbers as people read them. Every function takes any number, NaN and infinities included.
 
-/// Whether a figure of this name is a fraction, which is shown in percent.
+/// Whether a metric of this name is a fraction, which is shown in percent.
 pub fn is_fraction(name: &str) -> bool {
     name.contains("accuracy")
 }
 
-/// A figure as its name asks: `63.2 %` for an accuracy, else as [`number`].
-pub fn figure(name: &str, value: f64) -> String {
+/// A metric as its name asks: `63.2 %` for an accuracy, else as [`number`].
+pub fn metric(name: &str, value: f64) -> String {
     if is_fraction(name) { percent(value) } else { number(value) }
 }
 
@@ -97,10 +97,10 @@ mod tests {
             (percent(0.9996), percent(0.99999), percent(1.0)),
             ("99.96 %".into(), "99.99 %".into(), "100.0 %".into())
         );
-        assert_eq!(figure("accuracy", 0.632), "63.2 %");
-        assert_eq!(figure("answer accuracy", 1.0), "100.0 %");
-        assert_eq!(figure("bits per character", 1.5), "1.5000");
-        assert_eq!(figure("accuracy", f64::NAN), "NaN");
+        assert_eq!(metric("accuracy", 0.632), "63.2 %");
+        assert_eq!(metric("answer accuracy", 1.0), "100.0 %");
+        assert_eq!(metric("bits per character", 1.5), "1.5000");
+        assert_eq!(metric("accuracy", f64::NAN), "NaN");
     }
 
     #[test]

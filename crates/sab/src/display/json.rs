@@ -1,6 +1,7 @@
 //! JSON lines, for programs that watch a run.
 
-use super::{Display, NoteKind, Progress, Throttle, Validation};
+use super::{Display, Throttle};
+use crate::train::{NoteKind, Observer, Progress, Validation};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
@@ -30,14 +31,14 @@ impl<W: Write> Json<W> {
     }
 }
 
-impl<W: Write + Send> Display for Json<W> {
+impl<W: Write + Send> Observer for Json<W> {
     fn progress(&mut self, progress: &Progress) {
         let value = json!({
             "event": "progress",
             "update": progress.update,
             "budget": progress.budget,
             "loss": progress.loss,
-            "figures": figures(&progress.figures),
+            "metrics": metrics(&progress.metrics),
             "gradient_norm": progress.gradient_norm,
             "learning_rate": progress.learning_rate,
             "updates_per_second": progress.updates_per_second,
@@ -56,7 +57,7 @@ impl<W: Write + Send> Display for Json<W> {
         self.line(&json!({
             "event": "validation",
             "update": validation.update,
-            "figures": figures(&validation.figures),
+            "metrics": metrics(&validation.metrics),
             "best": validation.best,
         }));
     }
@@ -68,7 +69,9 @@ impl<W: Write + Send> Display for Json<W> {
         };
         self.line(&json!({ "event": "note", "kind": kind, "text": text }));
     }
+}
 
+impl<W: Write + Send> Display for Json<W> {
     fn finish(&mut self) {
         self.finish_now();
     }
@@ -80,6 +83,6 @@ impl<W: Write> Drop for Json<W> {
     }
 }
 
-fn figures(figures: &[(&'static str, f64)]) -> Map<String, Value> {
-    figures.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
+fn metrics(metrics: &[(&'static str, f64)]) -> Map<String, Value> {
+    metrics.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
 }

@@ -1,7 +1,8 @@
 //! Lines of text, and near silence.
 
-use super::format::{duration, figure, number, rate};
-use super::{Display, NoteKind, Progress, Throttle, Validation};
+use super::format::{duration, metric, number, rate};
+use super::{Display, Throttle};
+use crate::train::{NoteKind, Observer, Progress, Validation};
 use std::fmt::Write as _;
 use std::io::Write;
 
@@ -39,7 +40,7 @@ impl<W: Write> Lines<W> {
     }
 }
 
-impl<W: Write + Send> Display for Lines<W> {
+impl<W: Write + Send> Observer for Lines<W> {
     fn progress(&mut self, progress: &Progress) {
         self.digits = digits(progress);
         if self.throttle.ready() {
@@ -58,7 +59,9 @@ impl<W: Write + Send> Display for Lines<W> {
     fn note(&mut self, kind: NoteKind, text: &str) {
         self.line(&note_line(kind, text));
     }
+}
 
+impl<W: Write + Send> Display for Lines<W> {
     fn finish(&mut self) {
         self.finish_now();
     }
@@ -81,7 +84,7 @@ impl<W: Write> Quiet<W> {
     }
 }
 
-impl<W: Write + Send> Display for Quiet<W> {
+impl<W: Write + Send> Observer for Quiet<W> {
     fn progress(&mut self, _: &Progress) {}
 
     fn validation(&mut self, _: &Validation) {}
@@ -91,7 +94,9 @@ impl<W: Write + Send> Display for Quiet<W> {
             let _ = writeln!(self.out, "{}", note_line(kind, text));
         }
     }
+}
 
+impl<W: Write + Send> Display for Quiet<W> {
     fn finish(&mut self) {}
 }
 
@@ -114,7 +119,7 @@ pub fn updates(progress: &Progress) -> String {
 /// All of a progress report in a line.
 pub fn progress_line(progress: &Progress) -> String {
     let mut line = format!("update {}  loss {:>COLUMN$}", updates(progress), number(progress.loss));
-    push_figures(&mut line, &progress.figures);
+    push_metrics(&mut line, &progress.metrics);
     // Writing to a string does not fail.
     let _ = write!(
         line,
@@ -132,7 +137,7 @@ pub fn progress_line(progress: &Progress) -> String {
 /// A validation result in a line.
 pub fn validation_line(validation: &Validation, digits: usize) -> String {
     let mut line = format!("validation at update {:>digits$}", validation.update);
-    push_figures(&mut line, &validation.figures);
+    push_metrics(&mut line, &validation.metrics);
     if validation.best {
         line.push_str("  best so far");
     }
@@ -147,8 +152,8 @@ pub fn note_line(kind: NoteKind, text: &str) -> String {
     }
 }
 
-fn push_figures(line: &mut String, figures: &[(&'static str, f64)]) {
-    for (name, value) in figures {
-        let _ = write!(line, "  {name} {:>COLUMN$}", figure(name, *value));
+fn push_metrics(line: &mut String, metrics: &[(&'static str, f64)]) {
+    for (name, value) in metrics {
+        let _ = write!(line, "  {name} {:>COLUMN$}", metric(name, *value));
     }
 }

@@ -1,8 +1,8 @@
 //! How training is shown: nothing, JSON lines, lines of text, a progress bar or a dashboard.
 //!
-//! The trainer reports [`Progress`], [`Validation`] and notes to a [`Display`] as often as it likes; the display decides
-//! what of it is worth showing. What people read goes to stderr, what programs read (JSON) to stdout. A display never
-//! stops the training: if its output is closed it goes on in silence.
+//! A display is an [`Observer`] of the trainer and decides which of its reports are worth showing. Text for people goes to
+//! stderr, JSON for programs to stdout. A display never stops the training: if its output is closed, training goes on in
+//! silence.
 
 mod bar;
 mod dashboard;
@@ -14,8 +14,9 @@ mod tests;
 mod throttle;
 
 pub use dashboard::restore_terminal;
-pub use format::{duration, figure, is_fraction, number, percent, rate};
+pub use format::{duration, is_fraction, metric, number, percent, rate};
 
+use crate::train::{NoteKind, Observer, Progress, Validation};
 use bar::Bar;
 use dashboard::Dashboard;
 use json::Json;
@@ -27,68 +28,8 @@ use throttle::Throttle;
 /// The least time between two lines of progress.
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
-/// What the trainer reports from time to time.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Progress {
-    /// Updates done.
-    pub update: u64,
-    /// Updates in all, if that is known.
-    pub budget: Option<u64>,
-    /// The training loss.
-    pub loss: f64,
-    /// Further figures with their names, such as the accuracy of recent training batches.
-    pub figures: Vec<(&'static str, f64)>,
-    /// The norm of the gradient before clipping.
-    pub gradient_norm: f64,
-    /// The learning rate.
-    pub learning_rate: f64,
-    /// Recent speed.
-    pub updates_per_second: f64,
-    /// Seconds trained so far.
-    pub seconds: f64,
-    /// Seconds until the end, if that can be told.
-    pub seconds_left: Option<f64>,
-}
-
-impl Progress {
-    /// The part of the budget that is done, in 0..=1.
-    fn fraction(&self) -> Option<f64> {
-        let budget = self.budget.filter(|budget| *budget > 0)?;
-        Some((self.update as f64 / budget as f64).clamp(0.0, 1.0))
-    }
-}
-
-/// A result on held-out data.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Validation {
-    /// Updates done.
-    pub update: u64,
-    /// The figures with their names.
-    pub figures: Vec<(&'static str, f64)>,
-    /// Whether this is the best result so far.
-    pub best: bool,
-}
-
-/// How much a note matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoteKind {
-    /// Good to know.
-    Info,
-    /// Something may be wrong; shown in every style.
-    Warning,
-}
-
 /// Shows a run while it goes on.
-pub trait Display: Send {
-    /// Takes note of progress; shows it if it is time to.
-    fn progress(&mut self, progress: &Progress);
-
-    /// Shows a result on held-out data.
-    fn validation(&mut self, validation: &Validation);
-
-    /// Shows a remark.
-    fn note(&mut self, kind: NoteKind, text: &str);
-
+pub trait Display: Observer {
     /// Shows what is still to be shown and leaves the terminal clean. A second call does nothing; dropping the display
     /// does the same.
     fn finish(&mut self);

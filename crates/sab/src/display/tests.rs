@@ -1,11 +1,12 @@
 //! What each style shows.
 
+use super::Display;
 use super::bar::Bar;
 use super::dashboard::{State, draw};
 use super::json::Json;
 use super::lines::{Lines, Quiet};
 use super::throttle::Throttle;
-use super::{Display, NoteKind, Progress, Validation};
+use crate::train::{NoteKind, Observer, Progress, Validation};
 use indicatif::{InMemoryTerm, ProgressDrawTarget};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -48,7 +49,7 @@ fn progress(update: u64, loss: f64) -> Progress {
         update,
         budget: Some(20_000),
         loss,
-        figures: vec![("accuracy", 0.632)],
+        metrics: vec![("accuracy", 0.632)],
         gradient_norm: 0.71,
         learning_rate: 9.9e-4,
         updates_per_second: 27.1,
@@ -58,7 +59,7 @@ fn progress(update: u64, loss: f64) -> Progress {
 }
 
 fn validation(update: u64, best: bool) -> Validation {
-    Validation { update, figures: vec![("loss", 0.7011), ("accuracy", 0.713)], best }
+    Validation { update, metrics: vec![("loss", 0.7011), ("accuracy", 0.713)], best }
 }
 
 #[test]
@@ -84,7 +85,7 @@ fn lines_have_matching_columns_and_come_now_and_then() {
     lines.note(NoteKind::Warning, "the gradient was clipped 40 times");
     seconds.store(5, Ordering::SeqCst);
     let mut later = progress(1200, 12.81234);
-    later.figures[0].1 = 1.0;
+    later.metrics[0].1 = 1.0;
     later.seconds_left = Some(4271.0);
     lines.progress(&later);
     seconds.store(6, Ordering::SeqCst);
@@ -148,7 +149,7 @@ fn json_lines_parse_and_hold_everything() {
     assert_eq!(
         values[0],
         serde_json::json!({
-            "event": "progress", "update": 1, "budget": 20000, "loss": null, "figures": { "accuracy": 0.632 },
+            "event": "progress", "update": 1, "budget": 20000, "loss": null, "metrics": { "accuracy": 0.632 },
             "gradient_norm": 0.71, "learning_rate": 9.9e-4, "updates_per_second": 27.1, "seconds": 44.0,
             "seconds_left": 694.0,
         })
@@ -156,7 +157,7 @@ fn json_lines_parse_and_hold_everything() {
     assert_eq!(
         values[1],
         serde_json::json!({
-            "event": "validation", "update": 2, "figures": { "loss": 0.7011, "accuracy": 0.713 }, "best": false,
+            "event": "validation", "update": 2, "metrics": { "loss": 0.7011, "accuracy": 0.713 }, "best": false,
         })
     );
     assert_eq!(values[2], serde_json::json!({ "event": "note", "kind": "warning", "text": "two\nlines \"quoted\"" }));
@@ -229,7 +230,7 @@ fn run() -> State {
     for update in 1..=400 {
         let loss = 2.0 * (-(update as f64) / 150.0).exp();
         let mut progress = progress(update * 50, loss);
-        progress.figures[0].1 = 1.0 - loss / 2.0;
+        progress.metrics[0].1 = 1.0 - loss / 2.0;
         progress.gradient_norm = 0.5 + 0.3 * (update as f64 / 9.0).sin();
         state.progress(&progress);
         if update % 80 == 0 {
@@ -244,7 +245,7 @@ fn run() -> State {
 }
 
 #[test]
-fn the_dashboard_shows_figures_charts_and_notes() {
+fn the_dashboard_shows_metrics_charts_and_notes() {
     let shown = dashboard(120, 40, &run());
     for part in [
         "copy, T = 100  update 20000/20000  27.1 updates/s  0:44 so far  11:34 left",
@@ -270,7 +271,7 @@ fn the_dashboard_fits_any_terminal_and_any_numbers() {
     let mut odd = State::new(&"title\n\u{1F600}".repeat(50));
     for value in [f64::NAN, f64::MAX, -f64::MAX, f64::MIN_POSITIVE, 0.0, f64::INFINITY] {
         odd.progress(&Progress { loss: value, gradient_norm: value, updates_per_second: value, ..progress(1, value) });
-        odd.validation(&Validation { update: 1, figures: vec![("accuracy", value)], best: true });
+        odd.validation(&Validation { update: 1, metrics: vec![("accuracy", value)], best: true });
     }
     for state in [State::default(), run(), odd] {
         for (width, height) in [(1, 1), (2, 9), (20, 5), (80, 24), (300, 100), (400, 2)] {

@@ -1,4 +1,4 @@
-//! What holds where nothing is said. The figures that justify a default are in `docs/`.
+//! What holds where nothing is said. The metrics that justify a default are in `docs/`.
 
 use super::model::{LstmSettings, ModelSettings, Start, TransformerSettings, default_novelty, no_capacity};
 use super::task::{AnswerKind, CsvSettings, TASK_NAMES, TaskSettings};

@@ -93,7 +93,7 @@ impl Experiment {
 
     /// The keys on which two experiments differ, as far as they bear on the result: `key is A, not B`.
     pub fn differences(&self, other: &Self) -> Result<Vec<String>> {
-        // Where the data lies, how many threads there are and how often something is written changes no figure.
+        // Where the data lies, how many threads there are and how often something is written changes no metric.
         const NO_MATTER: [&str; 6] = [
             "data_dir",
             "train.threads",

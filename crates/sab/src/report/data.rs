@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 const DIGITS: usize = 6;
 /// A value that is there and is no number: JSON has none for NaN and the infinities.
 const NOT_A_NUMBER: &str = "nan";
-/// What a curve's line says beside figures, and is not shown.
-const NO_FIGURES: [&str; 2] = ["kind", "time"];
+/// What a curve's line says beside metrics, and is not shown.
+const NO_METRICS: [&str; 2] = ["kind", "time"];
 
 /// Everything.
 pub fn of_page(title: &str, table: Option<&Rendered>, runs: &[RunView]) -> Value {
@@ -56,7 +56,7 @@ fn columns(lines: &[Value], kind: &str) -> Value {
         .filter_map(Value::as_object)
         .collect();
     let keys: BTreeSet<&String> =
-        lines.iter().flat_map(|line| line.keys()).filter(|key| !NO_FIGURES.contains(&key.as_str())).collect();
+        lines.iter().flat_map(|line| line.keys()).filter(|key| !NO_METRICS.contains(&key.as_str())).collect();
     let column = |key: &String| -> Value { lines.iter().map(|line| of_value(line.get(key))).collect() };
     Value::Object(keys.into_iter().map(|key| (key.clone(), column(key))).collect())
 }

@@ -23,4 +23,4 @@ pub use pace::{OpenTasks, Pace};
 pub use record::Record;
 pub use render::{Rendered, Section};
 pub use results::{Results, same};
-pub use table::{AttentionFigure, Budget, Column, Figure, Group, Row, Table};
+pub use table::{AttentionFigure, Budget, Column, Group, Metric, Row, Table};

@@ -10,7 +10,7 @@ use crate::run_dir::SUMMARY;
 use serde_json::Value;
 use std::path::Path;
 
-/// How the rows of a table learn: a chart for each group, the first figure of the validations against updates. Nothing if
+/// How the rows of a table learn: a chart for each group, the first metric of the validations against updates. Nothing if
 /// there are no records.
 pub fn learning_curves(table: &Table, records: &dyn Fn(&Group) -> Vec<(String, Record)>) -> Option<Figure> {
     let charts: Vec<LineChart> = table.groups.iter().filter_map(|group| chart(table, group, &records(group))).collect();
@@ -19,21 +19,21 @@ pub fn learning_curves(table: &Table, records: &dyn Fn(&Group) -> Vec<(String, R
 
 fn chart(table: &Table, group: &Group, records: &[(String, Record)]) -> Option<LineChart> {
     let columns = table.columns(group);
-    let figure = columns.first()?.figure;
+    let metric = columns.first()?.metric;
     let series: Vec<Series> = records
         .iter()
         .map(|(name, record)| Series {
             name: name.clone(),
-            points: validations(record, &figure.name, figure.factor),
+            points: validations(record, &metric.name, metric.factor),
             dashed: false,
         })
         .filter(|series| !series.points.is_empty())
         .collect();
-    let percent = figure.factor == 100.0;
+    let percent = metric.factor == 100.0;
     (!series.is_empty()).then(|| LineChart {
         title: group.heading.clone(),
         x_label: "updates".into(),
-        y_label: format!("validation {}", figure.heading),
+        y_label: format!("validation {}", metric.heading),
         x_scale: Scale::Linear,
         // Errors fall by orders of magnitude.
         y_scale: if percent { Scale::Linear } else { Scale::Log },
@@ -41,8 +41,8 @@ fn chart(table: &Table, group: &Group, records: &[(String, Record)]) -> Option<L
     })
 }
 
-fn validations(record: &Record, figure: &str, factor: f64) -> Vec<(f64, f64)> {
-    let point = |line: &Value| Some((line["update"].as_f64()?, factor * line[figure].as_f64()?));
+fn validations(record: &Record, metric: &str, factor: f64) -> Vec<(f64, f64)> {
+    let point = |line: &Value| Some((line["update"].as_f64()?, factor * line[metric].as_f64()?));
     record.curve.iter().filter(|line| line["kind"] == "validation").filter_map(point).collect()
 }
 

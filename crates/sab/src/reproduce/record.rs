@@ -87,38 +87,42 @@ impl Record {
         atomic::write_json(path, self)
     }
 
-    /// The figures of the test, at another length than that of the training if one is given.
-    pub fn figures_at(&self, length: Option<usize>) -> Option<&Value> {
+    /// The metrics of the test, at another length than that of the training if one is given.
+    pub fn metrics_at(&self, length: Option<usize>) -> Option<&Value> {
         let Some(length) = length else { return self.summary.as_ref()?.get("test") };
         let of_length = |found: &&Value| found["length"].as_u64() == Some(length as u64);
-        self.transfer.as_ref()?["lengths"].as_array()?.iter().find(of_length)?.get("figures")
+        self.transfer.as_ref()?["lengths"]
+            .as_array()?
+            .iter()
+            .find(of_length)
+            .and_then(|at| at.get("metrics").or_else(|| at.get("figures")))
     }
 
     /// Those of some lengths at which it has not been judged. A run that failed cannot be.
     pub fn lengths_left(&self, lengths: &[usize]) -> Vec<usize> {
-        let left = |length: &&usize| self.summary.is_some() && self.figures_at(Some(**length)).is_none();
+        let left = |length: &&usize| self.summary.is_some() && self.metrics_at(Some(**length)).is_none();
         lengths.iter().filter(left).copied().collect()
     }
 
     /// What stands in a column.
-    pub fn figure(&self, column: &Column) -> Option<f64> {
-        let figures = match column.validation {
+    pub fn metric(&self, column: &Column) -> Option<f64> {
+        let metrics = match column.validation {
             true => self.summary.as_ref()?.get("validation")?,
-            false => self.figures_at(column.length)?,
+            false => self.metrics_at(column.length)?,
         };
-        Some(figures.get(&column.figure.name)?.as_f64()? * column.figure.factor)
+        Some(metrics.get(&column.metric.name)?.as_f64()? * column.metric.factor)
     }
 
-    /// That a run which has ended well has the figure of a column. Lengths may be judged later.
+    /// That a run which has ended well has the metric of a column. Lengths may be judged later.
     pub(super) fn check(&self, column: &Column, path: &Path) -> Result<()> {
-        if self.summary.is_none() || column.length.is_some() || self.figure(column).is_some() {
+        if self.summary.is_none() || column.length.is_some() || self.metric(column).is_some() {
             return Ok(());
         }
         let known: Vec<&String> =
-            self.figures_at(None).and_then(Value::as_object).into_iter().flat_map(|figures| figures.keys()).collect();
+            self.metrics_at(None).and_then(Value::as_object).into_iter().flat_map(|metrics| metrics.keys()).collect();
         Err(LabError::Run(format!(
             "the table reports `{}`, but {} has no such number (it has {known:?}): correct the table, or remove the record",
-            column.figure.name,
+            column.metric.name,
             path.display()
         )))
     }

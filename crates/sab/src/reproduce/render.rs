@@ -25,8 +25,8 @@ pub struct Rendered {
     pub transfer: bool,
     /// Its parts.
     pub sections: Vec<Section>,
-    /// Every figure by itself, with all its digits.
-    pub figures: Vec<Measured>,
+    /// Every metric by itself, with all its digits.
+    pub metrics: Vec<Measured>,
 }
 
 /// A part of a table.
@@ -40,13 +40,13 @@ pub struct Section {
     pub rows: Vec<Vec<String>>,
 }
 
-/// One figure of one row.
+/// One metric of one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     group: String,
     row: String,
     experiment: String,
-    figure: String,
+    metric: String,
     paper: String,
     mean: Option<f64>,
     spread: Option<f64>,
@@ -59,11 +59,11 @@ pub struct Measured {
 
 /// Fills a table. `records` gives the records of a row, one for each seed that was run, and the name of its experiment.
 pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Record>)) -> Rendered {
-    let (mut figures, mut sections, mut notes) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut metrics, mut sections, mut notes) = (Vec::new(), Vec::new(), BTreeSet::new());
     for group in &table.groups {
         let columns = table.columns(group);
         // Where the paper has nothing to say of a whole group, a column of dashes says less than none.
-        let compared = group.rows.iter().any(|row| row.paper.iter().any(|figure| !figure.is_empty()));
+        let compared = group.rows.iter().any(|row| row.paper.iter().any(|metric| !metric.is_empty()));
         let (mut rows, mut by_model) = (Vec::new(), Vec::new());
         for row in &group.rows {
             let (experiment, found) = records(row);
@@ -73,7 +73,7 @@ pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Recor
                 .map(|(place, column)| measure(&group.heading, row, &experiment, place, column, &found))
                 .collect();
             rows.push(cells(row, &columns, &measured, &found, compared));
-            figures.extend(measured.iter().cloned());
+            metrics.extend(measured.iter().cloned());
             by_model.push((row, measured));
         }
         let heading = group.heading.clone();
@@ -84,11 +84,11 @@ pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Recor
     }
     let (name, title) = (table.name.clone(), format!("{} ({})", table.title, table.source));
     let (about, transfer) = (table.about.trim().to_string(), !table.lengths.is_empty());
-    Rendered { name, title, about, notes: notes.into_iter().collect(), transfer, sections, figures }
+    Rendered { name, title, about, notes: notes.into_iter().collect(), transfer, sections, metrics }
 }
 
 fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Column, records: &[Record]) -> Measured {
-    let values: Vec<f64> = records.iter().filter_map(|record| record.figure(column)).collect();
+    let values: Vec<f64> = records.iter().filter_map(|record| record.metric(column)).collect();
     let efforts: Vec<(f64, f64)> = records.iter().filter_map(Record::effort).collect();
     let mean_of = |pick: fn(&(f64, f64)) -> f64| {
         Statistics::of(&efforts.iter().map(pick).collect::<Vec<_>>()).map(|found| found.mean)
@@ -98,7 +98,7 @@ fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Colu
         group: group.to_string(),
         row: row.label.clone(),
         experiment: experiment.to_string(),
-        figure: column.heading(),
+        metric: column.heading(),
         paper: row.paper.get(place).cloned().unwrap_or_default(),
         mean: found.map(|found| found.mean),
         spread: found.and_then(|found| found.spread),
@@ -121,12 +121,12 @@ fn threads_of(records: &[Record]) -> Option<u64> {
 fn by_length(heading: String, columns: &[Column], models: &[(&Row, Vec<Measured>)]) -> Section {
     let of_model = |(row, _): &(&Row, Vec<Measured>)| [format!("{}: paper", row.label), "ours".into()];
     let of_column = |(place, column): (usize, &Column)| {
-        let cells = models.iter().flat_map(|(_, measured)| of_figure(column, &measured[place]));
+        let cells = models.iter().flat_map(|(_, measured)| of_metric(column, &measured[place]));
         std::iter::once(column.heading()).chain(cells).collect()
     };
     Section {
         heading,
-        columns: std::iter::once("figure".to_string()).chain(models.iter().flat_map(of_model)).collect(),
+        columns: std::iter::once("metric".to_string()).chain(models.iter().flat_map(of_model)).collect(),
         rows: columns.iter().enumerate().map(of_column).collect(),
     }
 }
@@ -135,10 +135,10 @@ fn dash() -> String {
     "–".into()
 }
 
-/// The paper's figure and ours.
-fn of_figure(column: &Column, measured: &Measured) -> [String; 2] {
+/// The paper's metric and ours.
+fn of_metric(column: &Column, measured: &Measured) -> [String; 2] {
     let paper = if measured.paper.is_empty() { dash() } else { measured.paper.clone() };
-    [paper, measured.ours(column.figure.factor == 100.0, "diverged")]
+    [paper, measured.ours(column.metric.factor == 100.0, "diverged")]
 }
 
 impl Measured {
@@ -181,9 +181,9 @@ fn cells(row: &Row, columns: &[Column], measured: &[Measured], records: &[Record
         first.map_or_else(dash, Measured::updates),
         first.map_or_else(dash, Measured::time),
     ];
-    let pairs = columns.iter().zip(measured).map(|(column, measured)| of_figure(column, measured));
-    let figures = pairs.flat_map(|pair| pair.into_iter().skip(usize::from(!compared)));
-    std::iter::once(row.label.clone()).chain(figures).chain(rest).collect()
+    let pairs = columns.iter().zip(measured).map(|(column, measured)| of_metric(column, measured));
+    let metrics = pairs.flat_map(|pair| pair.into_iter().skip(usize::from(!compared)));
+    std::iter::once(row.label.clone()).chain(metrics).chain(rest).collect()
 }
 
 impl Rendered {
@@ -205,15 +205,15 @@ impl Rendered {
         text
     }
 
-    /// For each experiment the command that runs it, the figure to expect and the time it takes, in Markdown. `path_of` names
+    /// For each experiment the command that runs it, the metric to expect and the time it takes, in Markdown. `path_of` names
     /// the file of an experiment.
     pub fn to_index(&self, path_of: &dyn Fn(&str) -> String) -> String {
         let name = &self.name;
         let mut text = format!("\n## {}\n\n`sab reproduce {name}`\n\n", self.title);
-        text += "| command | figure | paper | expect | updates | time |\n|---|---|---|---|---|---|\n";
+        text += "| command | metric | paper | expect | updates | time |\n|---|---|---|---|---|---|\n";
         let mut last = String::new();
-        for measured in &self.figures {
-            // The first figure of a row is the one that tells; at other lengths there is one for each length.
+        for measured in &self.metrics {
+            // The first metric of a row is the one that tells; at other lengths there is one for each length.
             let row = format!("{}/{}", measured.group, measured.experiment);
             if std::mem::replace(&mut last, row.clone()) == row && !self.transfer {
                 continue;
@@ -222,10 +222,10 @@ impl Rendered {
                 true => format!("sab reproduce {name} --only {}", measured.experiment),
                 false => format!("sab train {}", path_of(&measured.experiment)),
             };
-            let expect = measured.ours(measured.figure.contains('%'), "diverges");
+            let expect = measured.ours(measured.metric.contains('%'), "diverges");
             text += &format!(
                 "| `{command}` | {} | {} | {expect} | {} | {} |\n",
-                measured.figure,
+                measured.metric,
                 if measured.paper.is_empty() { dash() } else { measured.paper.clone() },
                 measured.updates(),
                 measured.time(),
@@ -234,11 +234,11 @@ impl Rendered {
         text
     }
 
-    /// One figure a line, with all its digits.
+    /// One metric a line, with all its digits.
     pub fn to_csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         // Into memory: nothing can fail there.
-        for measured in &self.figures {
+        for measured in &self.metrics {
             let _ = writer.serialize(measured);
         }
         writer.into_inner().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()

@@ -29,11 +29,12 @@ pub struct Table {
     /// What one must know to read it.
     pub about: String,
     /// What is reported of each row.
-    pub figures: Vec<Figure>,
+    #[serde(alias = "figures")]
+    pub metrics: Vec<Metric>,
     /// Lengths at which trained models are judged: then there is a column for each length.
     #[serde(default)]
     pub lengths: Vec<usize>,
-    /// Whether the figures are those of validation: such a table chooses settings, and shows nothing of the test set.
+    /// Whether the metrics are those of validation: such a table chooses settings, and shows nothing of the test set.
     #[serde(default)]
     pub validation: bool,
     /// The rows, in groups.
@@ -43,15 +44,15 @@ pub struct Table {
     pub attention: Option<AttentionFigure>,
 }
 
-/// A figure of the task that is reported.
+/// A metric of the task that is reported.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Figure {
+pub struct Metric {
     /// As the task names it.
     pub name: String,
     /// As the table names it, with its unit.
     pub heading: String,
-    /// What the task's figure is multiplied by: 100 for percent.
+    /// What the task's metric is multiplied by: 100 for percent.
     #[serde(default = "one")]
     pub factor: f64,
 }
@@ -67,9 +68,9 @@ pub struct Group {
     /// What they share; may be empty.
     #[serde(default)]
     pub heading: String,
-    /// Which of the table's figures they have; all if none is named.
-    #[serde(default)]
-    pub figures: Vec<String>,
+    /// Which of the table's metrics they have; all if none is named.
+    #[serde(default, alias = "figures")]
+    pub metrics: Vec<String>,
     /// The rows.
     pub rows: Vec<Row>,
 }
@@ -82,7 +83,7 @@ pub struct Row {
     pub label: String,
     /// The file of the experiment below `experiments/`, without its ending.
     pub experiment: String,
-    /// The paper's figures as it prints them, one a column; empty where it has none.
+    /// The paper's metrics as it prints them, one a column; empty where it has none.
     #[serde(default)]
     pub paper: Vec<String>,
     /// Seeds that are run if nobody says otherwise.
@@ -110,14 +111,14 @@ pub struct AttentionFigure {
     pub last: usize,
 }
 
-/// A column of figures.
+/// A column of metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column<'a> {
-    /// The figure.
-    pub figure: &'a Figure,
+    /// The metric.
+    pub metric: &'a Metric,
     /// The length at which it was measured, if not that of the training.
     pub length: Option<usize>,
-    /// Whether it is a figure of validation.
+    /// Whether it is a metric of validation.
     pub validation: bool,
 }
 
@@ -125,9 +126,9 @@ impl Column<'_> {
     /// What stands above it.
     pub fn heading(&self) -> String {
         match (self.length, self.validation) {
-            (Some(length), _) => format!("{} at T={length}", self.figure.heading),
-            (None, true) => format!("validation {}", self.figure.heading),
-            (None, false) => self.figure.heading.clone(),
+            (Some(length), _) => format!("{} at T={length}", self.metric.heading),
+            (None, true) => format!("validation {}", self.metric.heading),
+            (None, false) => self.metric.heading.clone(),
         }
     }
 }
@@ -138,9 +139,9 @@ impl Table {
         let mut table: Table = toml::from_str(text).map_err(|why| wrong(why.to_string()))?;
         (table.name, table.stem) = (name.to_string(), name.to_string());
         for group in &table.groups {
-            let known = |name: &&String| table.figures.iter().any(|figure| figure.name == **name);
-            if let Some(name) = group.figures.iter().find(|name| !known(name)) {
-                return Err(wrong(format!("a group has the figure `{name}`, which is not among `figures`")));
+            let known = |name: &&String| table.metrics.iter().any(|metric| metric.name == **name);
+            if let Some(name) = group.metrics.iter().find(|name| !known(name)) {
+                return Err(wrong(format!("a group has the metric `{name}`, which is not among `metrics`")));
             }
             let columns = table.columns(group).len();
             for (place, row) in group.rows.iter().enumerate() {
@@ -151,7 +152,7 @@ impl Table {
                 }
                 if given > columns {
                     return Err(wrong(format!(
-                        "the row \"{label}\" has {given} figures of the paper for {columns} columns"
+                        "the row \"{label}\" has {given} metrics of the paper for {columns} columns"
                     )));
                 }
                 if row.remedy && place == 0 {
@@ -167,17 +168,17 @@ impl Table {
         {
             return Err(wrong(format!("the picture of attention is of `{}`, which is no row", asked.experiment)));
         }
-        if table.figures.is_empty() {
-            return Err(wrong("`figures` is empty: name at least one figure of the task".into()));
+        if table.metrics.is_empty() {
+            return Err(wrong("`metrics` is empty: name at least one metric of the task".into()));
         }
         Ok(table)
     }
 
-    /// The columns of figures of a group, in their order.
+    /// The columns of metrics of a group, in their order.
     pub fn columns(&self, group: &Group) -> Vec<Column<'_>> {
-        let chosen = |figure: &&Figure| group.figures.is_empty() || group.figures.contains(&figure.name);
-        let figures: Vec<&Figure> = self.figures.iter().filter(chosen).collect();
-        let with = |length| figures.iter().map(move |figure| Column { figure, length, validation: self.validation });
+        let chosen = |metric: &&Metric| group.metrics.is_empty() || group.metrics.contains(&metric.name);
+        let metrics: Vec<&Metric> = self.metrics.iter().filter(chosen).collect();
+        let with = |length| metrics.iter().map(move |metric| Column { metric, length, validation: self.validation });
         match self.lengths.is_empty() {
             true => with(None).collect(),
             false => self.lengths.iter().flat_map(|length| with(Some(*length))).collect(),

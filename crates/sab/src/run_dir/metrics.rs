@@ -31,13 +31,13 @@ impl Kind {
 }
 
 /// Writes the metrics of a run.
-pub struct Metrics {
+pub struct MetricsFile {
     path: PathBuf,
     file: File,
     events: EventWriter,
 }
 
-impl Metrics {
+impl MetricsFile {
     /// Goes on after `update`: lines of later updates and of validations after the last one that the checkpoint knows, which a
     /// killed run may have left, are dropped, and the event file is made anew from what stays.
     pub fn resume(directory: &Path, update: u64, last_validation: Option<u64>) -> Result<Self> {
@@ -109,7 +109,7 @@ mod tests {
         let line = |kind: &str, update: u64| format!("{{\"kind\":\"{kind}\",\"update\":{update},\"time\":1.0}}\n");
         let text = line("validation", 16) + &line("train", 20) + &line("validation", 20);
         fs::write(folder.path().join(FILE), text).expect("a file");
-        Metrics::resume(folder.path(), 20, Some(16)).expect("metrics");
+        MetricsFile::resume(folder.path(), 20, Some(16)).expect("metrics");
         let kept = files::read_lines(&folder.path().join(FILE)).expect("lines");
         let kept: Vec<_> = kept.iter().map(|line| (line["kind"].as_str(), line["update"].as_u64())).collect();
         assert_eq!(kept, [(Some("validation"), Some(16)), (Some("train"), Some(20))]);

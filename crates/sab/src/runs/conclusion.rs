@@ -6,30 +6,30 @@ use crate::error::Result;
 use crate::experiment::Experiment;
 use crate::models::Model;
 use crate::run_dir::{RunDir, SUMMARY, atomic};
-use crate::tasks::{Figures, Split, Task, as_json};
-use crate::train::checkpoint::Standing;
-use crate::train::{Ending, Judgement, evaluate};
+use crate::tasks::{Metrics, Split, Task, as_json};
+use crate::train::checkpoint::TrainState;
+use crate::train::{Judgement, StopReason, evaluate};
 use burn::tensor::Device;
 use serde_json::json;
 use std::path::PathBuf;
 
 /// What a finished run has shown.
 pub(super) struct Outcome {
-    pub(super) validation: Figures,
-    pub(super) test: Figures,
+    pub(super) validation: Metrics,
+    pub(super) test: Metrics,
     pub(super) summary: serde_json::Value,
     pub(super) pictures: Vec<PathBuf>,
 }
 
 /// Tests the best model and writes the summary and the pictures.
 pub(super) fn conclude(
-    run: &RunDir, experiment: &Experiment, task: &dyn Task, model: &Model, standing: &Standing, ending: Ending,
+    run: &RunDir, experiment: &Experiment, task: &dyn Task, model: &Model, state: &TrainState, stop_reason: StopReason,
     (threads, device): (usize, &Device),
 ) -> Result<Outcome> {
     let settings = &experiment.train;
     let judge = |split, most| evaluate(model, task, split, settings.batch, most, threads, device);
-    let validation = judge(Split::Validation, settings.validation_batches.get())?.figures;
-    let Judgement { figures: test, sequences: test_sequences, .. } = judge(Split::Test, settings.test_batches.get())?;
+    let validation = judge(Split::Validation, settings.validation_batches.get())?.metrics;
+    let Judgement { metrics: test, sequences: test_sequences, .. } = judge(Split::Test, settings.test_batches.get())?;
     let summary = json!({
         "task": experiment.task.name(),
         "length": experiment.task.length(),
@@ -37,11 +37,11 @@ pub(super) fn conclude(
         "parameters": model.size(),
         "seed": settings.seed,
         "batch": settings.batch,
-        "updates": standing.update,
-        "ending": ending,
-        "refused_updates": standing.refused,
-        "best_update": standing.best.map(|(_, update)| update),
-        "wall_seconds": standing.seconds,
+        "updates": state.update,
+        "stop_reason": stop_reason,
+        "refused_updates": state.refused,
+        "best_update": state.best.map(|(_, update)| update),
+        "wall_seconds": state.seconds,
         "threads": threads,
         "note": task.facts().note,
         "test_sequences": test_sequences,

@@ -22,14 +22,14 @@ pub use trained::Trained;
 
 use crate::data::DataError;
 use crate::device::DeviceName;
-use crate::display::{NoteKind, Style, display};
+use crate::display::{Style, display};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TaskSettings};
 use crate::models::Model;
 use crate::run_dir::{DeviceUse, Environment, ModelConfig, RunDir, available_memory, cores};
-use crate::tasks::{Figures, Split, Task, TaskFacts};
-use crate::train::checkpoint::Standing;
-use crate::train::{Ending, Session, Stop, Trainer};
+use crate::tasks::{Metrics, Split, Task, TaskFacts};
+use crate::train::checkpoint::TrainState;
+use crate::train::{NoteKind, Session, Stop, StopReason, Trainer};
 use conclusion::conclude;
 use std::path::{Path, PathBuf};
 
@@ -43,13 +43,13 @@ pub struct Finished {
     /// The model that validated best, without gradient.
     pub model: Model,
     /// Where training stands.
-    pub standing: Standing,
+    pub state: TrainState,
     /// Why it has ended.
-    pub ending: Ending,
-    /// Figures of the model on the validation set; the first chose it.
-    pub validation: Figures,
-    /// Figures of the model on the test set.
-    pub test: Figures,
+    pub stop_reason: StopReason,
+    /// Metrics of the model on the validation set; the first chose it.
+    pub validation: Metrics,
+    /// Metrics of the model on the test set.
+    pub test: Metrics,
     /// What `summary.json` says.
     pub summary: serde_json::Value,
     /// Pictures of what a test sequence was reminded of; none of a model that does not attend.
@@ -128,12 +128,12 @@ fn train(
     let mut trainer = Trainer::resume(&run, task, session, stop, &mut *display)?;
     let (threads, device) = (trainer.threads(), trainer.device().clone().inner());
     introduce(&mut trainer, &run, &experiment, task);
-    let (model, standing, ending) = trainer.run()?;
-    display.note(NoteKind::Info, &format!("{}; the best model is put to the test", ending.describe()));
-    let outcome = conclude(&run, &experiment, task, &model, &standing, ending, (threads, &device))?;
+    let (model, state, stop_reason) = trainer.run()?;
+    display.note(NoteKind::Info, &format!("{}; the best model is put to the test", stop_reason.describe()));
+    let outcome = conclude(&run, &experiment, task, &model, &state, stop_reason, (threads, &device))?;
     display.finish();
     let conclusion::Outcome { validation, test, summary, pictures } = outcome;
-    Ok(Finished { run, experiment, model, standing, ending, validation, test, summary, pictures })
+    Ok(Finished { run, experiment, model, state, stop_reason, validation, test, summary, pictures })
 }
 
 /// Refuses what cannot fit, before anything is made: a process that runs out of memory leaves no message. A GPU has a memory
@@ -162,7 +162,7 @@ fn use_threads(threads: Option<usize>) {
 
 /// Says what is going to happen.
 fn introduce(trainer: &mut Trainer, run: &RunDir, experiment: &Experiment, task: &dyn Task) {
-    let (done, budget, threads) = (trainer.standing().update, trainer.budget(), trainer.threads());
+    let (done, budget, threads) = (trainer.state().update, trainer.budget(), trainer.threads());
     let going_on = match done {
         0 => String::new(),
         done if done >= budget => format!("; all {done} updates are done"),

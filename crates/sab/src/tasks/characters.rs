@@ -1,7 +1,7 @@
 //! Language models on characters: Penn Treebank, text8, any text.
 
 use super::order::{EpochOrder, batches_of, range_of};
-use super::{Answers, Asked, Batch, Figures, Input, InputKind, OutputKind, Split, Tally, Task, TaskFacts};
+use super::{Answers, Asked, Batch, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts};
 use crate::data::{Alphabet, DataError, TextSplit, load_text_as};
 use crate::error::{LabError, Result};
 use crate::rng::{Draws, Purpose};
@@ -104,7 +104,7 @@ impl Task for Characters {
         self.batch(range.map(|item| &part[item * self.length..][..self.length + 1]))
     }
 
-    fn figures(&self, tally: &Tally) -> Figures {
+    fn metrics(&self, tally: &Tally) -> Metrics {
         vec![("bpc", tally.all.ce() / std::f64::consts::LN_2), ("accuracy", tally.all.accuracy())]
     }
 

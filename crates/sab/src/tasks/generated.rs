@@ -1,6 +1,6 @@
 //! The paper's synthetic tasks: copy and adding.
 
-use super::{Answers, Asked, Batch, Figures, HeldOut, Input, InputKind, OutputKind, Split, Tally, Task};
+use super::{Answers, Asked, Batch, HeldOut, Input, InputKind, Metrics, OutputKind, Split, Tally, Task};
 use crate::experiment::Auto;
 use crate::rng::{Draws, Purpose};
 
@@ -81,7 +81,7 @@ impl Task for Copy {
         DIGITS
     }
 
-    fn figures(&self, tally: &Tally) -> Figures {
+    fn metrics(&self, tally: &Tally) -> Metrics {
         vec![("ce_last10", tally.graded.ce()), ("accuracy", tally.graded.accuracy()), ("ce", tally.all.ce())]
     }
 }
@@ -140,7 +140,7 @@ impl Task for Adding {
         self.batch(range.len(), |row| HeldOut::draws(split, first + row))
     }
 
-    fn figures(&self, tally: &Tally) -> Figures {
+    fn metrics(&self, tally: &Tally) -> Metrics {
         vec![("mse", tally.all.mse())]
     }
 }

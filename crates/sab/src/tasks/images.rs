@@ -1,7 +1,7 @@
 //! Images pixel by pixel: permuted MNIST and CIFAR-10.
 
 use super::order::{EpochOrder, batches_of, range_of};
-use super::{Answers, Asked, Batch, Figures, Input, InputKind, OutputKind, Split, Tally, Task, TaskFacts};
+use super::{Answers, Asked, Batch, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts};
 use crate::data::{ImageSet, Images};
 use crate::error::{LabError, Result};
 use crate::rng::{Draws, Purpose};
@@ -124,7 +124,7 @@ impl Task for PixelByPixel {
         self.batch(images, range.map(|item| (part.start + item, View::default())))
     }
 
-    fn figures(&self, tally: &Tally) -> Figures {
+    fn metrics(&self, tally: &Tally) -> Metrics {
         vec![("error", 1.0 - tally.all.accuracy()), ("accuracy", tally.all.accuracy()), ("ce", tally.all.ce())]
     }
 

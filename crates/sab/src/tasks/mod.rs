@@ -12,7 +12,7 @@ mod tally;
 pub use batch::{Answers, Asked, Batch, Input};
 pub use held_out::HeldOut;
 pub use order::{EpochOrder, batches_of, range_of};
-pub use tally::{Figures, Sums, Tally, figure};
+pub use tally::{Metrics, Sums, Tally, metric};
 pub(crate) use tally::{as_json, largest};
 
 use crate::data::{Alphabet, AnswerKind, AnswerOn, Standardization, TableLayout};
@@ -106,7 +106,7 @@ pub struct TaskFacts {
     /// The SHA-256 of the user's own file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// What a reader of the figures must know.
+    /// What a reader of the metrics must know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -183,8 +183,8 @@ pub trait Task: Send + Sync {
         0
     }
 
-    /// The figures of the task. The first is what chooses the best model; it is better smaller.
-    fn figures(&self, tally: &Tally) -> Figures;
+    /// The metrics of the task. The first is what chooses the best model; it is better smaller.
+    fn metrics(&self, tally: &Tally) -> Metrics;
 
     /// What was found in the data, in one sentence.
     fn describe(&self) -> Option<String> {

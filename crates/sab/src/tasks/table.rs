@@ -1,14 +1,14 @@
 //! Labelled sequences from a table of the user's.
 
 use super::order::{EpochOrder, batches_of, range_of};
-use super::{Answers, Asked, Batch, Figures, Input, InputKind, OutputKind, Split, Tally, Task, TaskFacts};
+use super::{Answers, Asked, Batch, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts};
 use crate::data::{self, AnswerOn, Standardization, Table, TableLayout, TableSplit, load_table};
 use crate::error::{LabError, Result};
 use crate::experiment::{AnswerKind, CsvSettings};
 use std::path::Path;
 
 /// Sequences of different lengths, padded to the longest of a batch. Features are scaled by the training sequences'
-/// means and deviations, and so are answers that are numbers; figures are in the table's own units.
+/// means and deviations, and so are answers that are numbers; metrics are in the table's own units.
 #[derive(Debug)]
 pub(super) struct LabelledSequences {
     table: Table,
@@ -151,7 +151,7 @@ impl Task for LabelledSequences {
         self.part(split).iter().map(|item| self.table.sequences[*item].steps).max().unwrap_or(0)
     }
 
-    fn figures(&self, tally: &Tally) -> Figures {
+    fn metrics(&self, tally: &Tally) -> Metrics {
         match &self.values {
             None => vec![("ce", tally.all.ce()), ("accuracy", tally.all.accuracy())],
             Some(scale) => {

@@ -4,16 +4,16 @@ use super::batch::{Answers, Batch};
 use crate::error::Result;
 
 /// A named result, such as `("accuracy", 0.993)`.
-pub type Figures = Vec<(&'static str, f64)>;
+pub type Metrics = Vec<(&'static str, f64)>;
 
-/// The figure of a name, if there is one: `figure(&finished.test, "accuracy")`.
-pub fn figure(figures: &[(&'static str, f64)], name: &str) -> Option<f64> {
-    figures.iter().find(|(found, _)| *found == name).map(|(_, value)| *value)
+/// The metric of a name, if there is one: `metric(&finished.test, "accuracy")`.
+pub fn metric(metrics: &[(&'static str, f64)], name: &str) -> Option<f64> {
+    metrics.iter().find(|(found, _)| *found == name).map(|(_, value)| *value)
 }
 
-/// Figures as a JSON object, in their order.
-pub(crate) fn as_json(figures: &[(&'static str, f64)]) -> serde_json::Map<String, serde_json::Value> {
-    figures.iter().map(|(name, value)| ((*name).to_string(), (*value).into())).collect()
+/// Metrics as a JSON object, in their order.
+pub(crate) fn as_json(metrics: &[(&'static str, f64)]) -> serde_json::Map<String, serde_json::Value> {
+    metrics.iter().map(|(name, value)| ((*name).to_string(), (*value).into())).collect()
 }
 
 /// Sums over answers, in double precision.
@@ -167,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_found_by_name() {
-        let figures: Figures = vec![("ce", 0.5), ("accuracy", 0.75)];
-        assert_eq!((figure(&figures, "accuracy"), figure(&figures, "mse")), (Some(0.75), None));
+    fn metrics_are_found_by_name() {
+        let metrics: Metrics = vec![("ce", 0.5), ("accuracy", 0.75)];
+        assert_eq!((metric(&metrics, "accuracy"), metric(&metrics, "mse")), (Some(0.75), None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! [`Adam`] over all parameters at once, with clipping by the global norm.
 //!
 //! Burn's own optimizer clips each tensor by itself and takes several passes over memory; here the clipped gradient, both
-//! means and the step are one pass, and the means are plain vectors that a checkpoint can hold.
+//! means and the step are one pass, and the moments are plain vectors that a checkpoint can hold.
 
 use crate::error::{LabError, Result};
 use crate::experiment::TrainSettings;
@@ -142,20 +142,20 @@ impl Adam {
         self.steps
     }
 
-    /// Both means, named after the parameters of `snapshot`, to save them.
-    pub fn means(&self, snapshot: &[Parameter]) -> Vec<Parameter> {
-        let named = |prefix: &str, means: &[Vec<f32>]| -> Vec<Parameter> {
+    /// both moments, named after the parameters of `snapshot`, to save them.
+    pub fn moments(&self, snapshot: &[Parameter]) -> Vec<Parameter> {
+        let named = |prefix: &str, moments: &[Vec<f32>]| -> Vec<Parameter> {
             let name = |(parameter, values): (&Parameter, &Vec<f32>)| Parameter {
                 name: format!("{prefix}{}", parameter.name),
                 shape: parameter.shape.clone(),
                 values: values.clone(),
             };
-            snapshot.iter().zip(means).map(name).collect()
+            snapshot.iter().zip(moments).map(name).collect()
         };
         [named(FIRST, &self.first), named(SECOND, &self.second)].concat()
     }
 
-    /// The optimizer that [`means`](Adam::means) saved, for a model with the parameters of `snapshot`. Says what is
+    /// The optimizer that [`moments`](Adam::moments) saved, for a model with the parameters of `snapshot`. Says what is
     /// missing.
     pub fn restore(
         rates: Rates, steps: u64, snapshot: &[Parameter], mut saved: Vec<Parameter>,
@@ -173,7 +173,7 @@ impl Adam {
     }
 }
 
-/// What names of saved means begin with.
+/// What names of saved moments begin with.
 pub(super) const FIRST: &str = "adam.first.";
 pub(super) const SECOND: &str = "adam.second.";
 

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Where training stands, beside weights and means.
+/// Where training stands, beside weights and moments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct TrainState {
     /// Updates done, refused ones included: the number of the next batch.
     pub update: u64,
     /// Updates that Adam has made.
@@ -47,7 +47,9 @@ pub struct Window {
 /// The facts of a checkpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Facts {
-    standing: Standing,
+    // Checkpoints of version 0.1.0 and before call it `standing`.
+    #[serde(alias = "standing")]
+    state: TrainState,
     /// The experiment, so that a checkpoint is not taken for that of another.
     experiment: String,
 }
@@ -55,11 +57,11 @@ struct Facts {
 /// A checkpoint in memory.
 pub struct Checkpoint {
     /// Where training stands.
-    pub standing: Standing,
+    pub state: TrainState,
     /// The model's parameters.
     pub parameters: Snapshot,
-    /// Adam's means.
-    pub means: Snapshot,
+    /// Adam's moments.
+    pub moments: Snapshot,
 }
 
 fn name_of(update: u64) -> String {
@@ -80,7 +82,7 @@ pub fn list(run: &RunDir) -> Result<Vec<(u64, PathBuf)>> {
 }
 
 /// The latest checkpoint of a run, if it has one.
-pub fn latest(run: &RunDir, experiment: &str, rates: Rates, model: Model) -> Result<Option<(Standing, Model, Adam)>> {
+pub fn latest(run: &RunDir, experiment: &str, rates: Rates, model: Model) -> Result<Option<(TrainState, Model, Adam)>> {
     let checkpoints = list(run)?;
     let Some((_, path)) = checkpoints.last() else { return Ok(None) };
     let hint = match checkpoints.len() {
@@ -95,12 +97,12 @@ pub fn latest(run: &RunDir, experiment: &str, rates: Rates, model: Model) -> Res
             "was made by another experiment than config.toml describes: one of them was changed or copied",
         ));
     }
-    let is_mean = |name: &str| name.starts_with(FIRST) || name.starts_with(SECOND);
-    let (means, parameters): (Snapshot, Snapshot) = content.parameters.into_iter().partition(|p| is_mean(&p.name));
+    let is_moment = |name: &str| name.starts_with(FIRST) || name.starts_with(SECOND);
+    let (moments, parameters): (Snapshot, Snapshot) = content.parameters.into_iter().partition(|p| is_moment(&p.name));
     let does_not_fit = |why: String| wrong(&format!("does not fit the model: {why}"));
     let model = model.with_parameters(&parameters).map_err(does_not_fit)?;
-    let adam = Adam::restore(rates, facts.standing.adam_steps, &model.snapshot()?, means).map_err(does_not_fit)?;
-    Ok(Some((facts.standing, model, adam)))
+    let adam = Adam::restore(rates, facts.state.adam_steps, &model.snapshot()?, moments).map_err(does_not_fit)?;
+    Ok(Some((facts.state, model, adam)))
 }
 
 /// An experiment without the path of its file: what is in the file is checked, where it lies does not matter. Keys that the
@@ -188,9 +190,9 @@ impl Drop for Writer {
 }
 
 fn write(run: &RunDir, experiment: &str, checkpoint: Checkpoint, keep: usize) -> Result<()> {
-    let update = checkpoint.standing.update;
-    let facts = Facts { standing: checkpoint.standing, experiment: experiment.to_string() };
-    let tensors = [checkpoint.parameters, checkpoint.means].concat();
+    let update = checkpoint.state.update;
+    let facts = Facts { state: checkpoint.state, experiment: experiment.to_string() };
+    let tensors = [checkpoint.parameters, checkpoint.moments].concat();
     atomic::write(&run.file(CHECKPOINTS).join(name_of(update)), &file::to_bytes(&tensors, &facts)?)?;
     let all = list(run)?;
     for (_, old) in &all[..all.len().saturating_sub(keep)] {

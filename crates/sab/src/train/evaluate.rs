@@ -2,28 +2,28 @@
 
 use crate::error::Result;
 use crate::models::{Model, numbers};
-use crate::tasks::{Batch, Figures, Split, Tally, Task};
+use crate::tasks::{Batch, Metrics, Split, Tally, Task};
 use attentive::ForwardOptions;
 use burn::tensor::Device;
 
 /// Steps of all rows that are in memory at once: long sequences are run a few at a time.
 pub(crate) const STEPS_AT_ONCE: usize = 200_000;
 
-/// What the number of stored states is called among the figures of a length.
+/// What the number of stored states is called among the metrics of a length.
 pub const MEMORIES: &str = "memories";
 
 /// How good a model is, and on how much that rests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// The task's figures.
-    pub figures: Figures,
+    /// The task's metrics.
+    pub metrics: Metrics,
     /// Sequences that were judged.
     pub sequences: u64,
     /// How many states a sequence stored on average, the null slot aside; `None` for a model without memories.
     pub memories: Option<f64>,
 }
 
-/// Runs a split through a model (without gradient) and gives the task's figures.
+/// Runs a split through a model (without gradient) and gives the task's metrics.
 pub fn evaluate(
     model: &Model, task: &dyn Task, split: Split, rows: usize, most_batches: Option<u64>, threads: usize,
     device: &Device,
@@ -41,7 +41,7 @@ pub fn evaluate(
         judged += batch.rows as u64;
     }
     let memories = stored.map(|stored| stored as f64 / judged as f64);
-    Ok(Judgement { figures: task.figures(&tally), sequences: judged, memories })
+    Ok(Judgement { metrics: task.metrics(&tally), sequences: judged, memories })
 }
 
 /// Adds the outputs of one batch to a tally. Returns how many states the batch stored, if the model has memories.

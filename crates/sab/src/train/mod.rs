@@ -4,6 +4,7 @@ mod adam;
 pub mod checkpoint;
 mod evaluate;
 mod learner;
+mod observer;
 mod schedule;
 mod signals;
 
@@ -11,29 +12,29 @@ pub use adam::{Adam, GradientSet, LARGEST_NORM, Rates};
 pub(crate) use evaluate::STEPS_AT_ONCE;
 pub use evaluate::{Judgement, MEMORIES, evaluate, judge};
 pub use learner::{Learned, Learner};
+pub use observer::{NoteKind, Observer, Progress, Validation};
 pub use schedule::learning_rate;
 pub use signals::Stop;
 
 use crate::attention::Attention;
 use crate::device::DeviceName;
-use crate::display::{Display, NoteKind, Progress, Validation};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TrainSettings};
 use crate::models::{Model, Snapshot, numbers};
 use crate::run_dir::attention_trace::{self, AttentionTrace};
-use crate::run_dir::metrics::{Kind, Metrics};
+use crate::run_dir::metrics::{Kind, MetricsFile};
 use crate::run_dir::{DeviceUse, RunDir, atomic, cores, load_model};
-use crate::tasks::{Batch, Figures, Split, Tally, Task};
+use crate::tasks::{Batch, Metrics, Split, Tally, Task};
 use attentive::{ForwardOptions, SabError};
 use burn::tensor::{Device, Tensor};
-use checkpoint::{Checkpoint, Standing, Window, Writer};
+use checkpoint::{Checkpoint, TrainState, Window, Writer};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// Why training has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Ending {
+pub enum StopReason {
     /// The budget of updates is spent.
     Budget,
     /// The time is up.
@@ -42,7 +43,7 @@ pub enum Ending {
     Patience,
 }
 
-impl Ending {
+impl StopReason {
     /// In words.
     pub fn describe(&self) -> &'static str {
         match self {
@@ -68,7 +69,7 @@ pub struct Session {
 pub struct Trainer<'a> {
     settings: TrainSettings,
     task: &'a dyn Task,
-    display: &'a mut dyn Display,
+    observer: &'a mut dyn Observer,
     stop: Stop,
     device_use: DeviceUse,
     threads: usize,
@@ -76,8 +77,8 @@ pub struct Trainer<'a> {
     max_seconds: Option<f64>,
     learner: Learner,
     best: Option<Model>,
-    standing: Standing,
-    metrics: Metrics,
+    state: TrainState,
+    metrics: MetricsFile,
     trace: AttentionTrace,
     writer: Writer,
     run: RunDir,
@@ -91,7 +92,7 @@ pub struct Trainer<'a> {
 impl<'a> Trainer<'a> {
     /// Goes on from the latest checkpoint of a run, or begins if there is none. The caller holds the run's lock.
     pub fn resume(
-        run: &RunDir, task: &'a dyn Task, session: Session, stop: Stop, display: &'a mut dyn Display,
+        run: &RunDir, task: &'a dyn Task, session: Session, stop: Stop, observer: &'a mut dyn Observer,
     ) -> Result<Self> {
         let experiment = run.experiment()?;
         let settings = experiment.train.clone();
@@ -105,26 +106,26 @@ impl<'a> Trainer<'a> {
         let rates = Rates::from(&settings);
         let identity = identity(&experiment)?;
         let found = checkpoint::latest(run, &identity, rates, model.clone())?;
-        let last_checkpoint = found.as_ref().map(|(standing, ..)| standing.update);
-        let (standing, model, adam) = match found {
+        let last_checkpoint = found.as_ref().map(|(state, ..)| state.update);
+        let (state, model, adam) = match found {
             Some(found) => found,
             None => {
                 let adam = Adam::new(rates, &model)?;
-                (Standing::default(), model, adam)
+                (TrainState::default(), model, adam)
             }
         };
-        let best = match standing.best {
+        let best = match state.best {
             Some(_) => Some(load_model(run.path(), &device.clone().inner())?.1),
             None => None,
         };
-        let device_use = DeviceUse::new(name, &device, standing.update);
+        let device_use = DeviceUse::new(name, &device, state.update);
         if (last_device.device, &last_device.adapter) != (name, &device_use.adapter) {
             run.note_device(&device_use)?;
         }
         let now = Instant::now();
         Ok(Self {
             task,
-            display,
+            observer,
             stop,
             device_use,
             threads: session.threads.or(settings.threads.get()).unwrap_or_else(cores),
@@ -132,22 +133,22 @@ impl<'a> Trainer<'a> {
             max_seconds: session.max_seconds.or(settings.max_seconds.get()),
             learner: Learner { model, adam, clip: settings.clip.get(), device },
             best,
-            metrics: Metrics::resume(run.path(), standing.update, standing.last_validation)?,
-            trace: AttentionTrace::resume(run.path(), standing.update)?,
+            metrics: MetricsFile::resume(run.path(), state.update, state.last_validation)?,
+            trace: AttentionTrace::resume(run.path(), state.update)?,
             writer: Writer::new(run, identity, settings.keep),
             run: run.clone(),
             began: now,
-            seconds_before: standing.seconds,
-            pace: (now, standing.update),
+            seconds_before: state.seconds,
+            pace: (now, state.update),
             last_checkpoint,
-            standing,
+            state,
             settings,
         })
     }
 
     /// Where training stands.
-    pub fn standing(&self) -> &Standing {
-        &self.standing
+    pub fn state(&self) -> &TrainState {
+        &self.state
     }
 
     /// Updates in all.
@@ -172,26 +173,26 @@ impl<'a> Trainer<'a> {
 
     /// Says something before training begins.
     pub fn announce(&mut self, text: &str) {
-        self.display.note(NoteKind::Info, text);
+        self.observer.note(NoteKind::Info, text);
     }
 
     /// Trains until an end, and leaves a checkpoint there. The model is the one that validated best.
-    pub fn run(mut self) -> Result<(Model, Standing, Ending)> {
-        let ending = loop {
-            if let Some(ending) = self.ending()? {
-                break ending;
+    pub fn run(mut self) -> Result<(Model, TrainState, StopReason)> {
+        let stop_reason = loop {
+            if let Some(stop_reason) = self.stop_reason()? {
+                break stop_reason;
             }
             if let Some(signal) = self.stop.asked() {
                 self.checkpoint()?;
                 self.writer.finish()?;
                 let again = format!("`sab train --resume {}`", self.run.path().display());
-                return Err(LabError::Interrupted { signal, again, update: self.standing.update });
+                return Err(LabError::Interrupted { signal, again, update: self.state.update });
             }
             self.trace_attention()?;
             self.update()?;
             // Twice an interval: one may still be on its way to the disk when a kill falls, and no more than the interval is
             // lost.
-            let due = |every: u64| self.standing.update.is_multiple_of(every);
+            let due = |every: u64| self.state.update.is_multiple_of(every);
             let (validate, save) =
                 (due(self.settings.validate_every), due((self.settings.checkpoint_every / 2).max(1)));
             if validate {
@@ -203,22 +204,22 @@ impl<'a> Trainer<'a> {
         };
         self.trace_attention()?;
         // A short run, or one whose end falls between two validations.
-        if self.standing.last_validation != Some(self.standing.update) {
+        if self.state.last_validation != Some(self.state.update) {
             self.validate()?;
             self.last_checkpoint = None;
         }
         self.checkpoint()?;
         self.writer.finish()?;
         let model = self.best.take().unwrap_or_else(|| self.learner.model.valid());
-        Ok((model, self.standing, ending))
+        Ok((model, self.state, stop_reason))
     }
 
     /// Whether training is at an end: a function of where it stands, so that a resumed run ends as it would have.
-    fn ending(&mut self) -> Result<Option<Ending>> {
-        self.standing.seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
-        let standing = &self.standing;
-        if standing.refused_in_a_row >= self.settings.refusals {
-            let (count, update) = (standing.refused_in_a_row, standing.update);
+    fn stop_reason(&mut self) -> Result<Option<StopReason>> {
+        self.state.seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
+        let state = &self.state;
+        if state.refused_in_a_row >= self.settings.refusals {
+            let (count, update) = (state.refused_in_a_row, state.update);
             self.checkpoint()?;
             self.writer.finish()?;
             let run = self.run.path().display();
@@ -228,12 +229,12 @@ impl<'a> Trainer<'a> {
                  `--set train.clip=` may help"
             )));
         }
-        Ok(if standing.update >= self.budget {
-            Some(Ending::Budget)
-        } else if self.settings.patience.get().is_some_and(|most| standing.validations_since_best >= most) {
-            Some(Ending::Patience)
-        } else if self.max_seconds.is_some_and(|most| standing.seconds >= most) {
-            Some(Ending::Time)
+        Ok(if state.update >= self.budget {
+            Some(StopReason::Budget)
+        } else if self.settings.patience.get().is_some_and(|most| state.validations_since_best >= most) {
+            Some(StopReason::Patience)
+        } else if self.max_seconds.is_some_and(|most| state.seconds >= most) {
+            Some(StopReason::Time)
         } else {
             None
         })
@@ -241,49 +242,49 @@ impl<'a> Trainer<'a> {
 
     /// One update.
     fn update(&mut self) -> Result<()> {
-        let (seed, number) = (self.settings.seed, self.standing.update);
+        let (seed, number) = (self.settings.seed, self.state.update);
         let rate = learning_rate(&self.settings, number, self.budget);
         let batch = self.task.training_batch(seed, number, self.settings.batch);
         let options = ForwardOptions::new().with_threads(self.threads).with_batch(seed, number);
         let log = (number + 1).is_multiple_of(self.settings.log_every);
         let mut outputs = None;
         let learned = self.learner.learn(&batch, &options, rate, log.then_some(&mut outputs))?;
-        self.standing.update += 1;
+        self.state.update += 1;
         match learned {
             Some(Learned { loss, norm }) => {
-                self.standing.adam_steps = self.learner.adam.steps();
-                self.standing.refused_in_a_row = 0;
-                let window = &mut self.standing.window;
+                self.state.adam_steps = self.learner.adam.steps();
+                self.state.refused_in_a_row = 0;
+                let window = &mut self.state.window;
                 (window.updates, window.loss, window.norm) =
                     (window.updates + 1, window.loss + loss, window.norm + norm);
             }
             None => {
-                self.standing.refused += 1;
-                self.standing.refused_in_a_row += 1;
+                self.state.refused += 1;
+                self.state.refused_in_a_row += 1;
                 let refused = format!("update {} is refused: its loss or gradient is not a finite number", number + 1);
-                self.display.note(NoteKind::Warning, &refused);
+                self.observer.note(NoteKind::Warning, &refused);
             }
         }
         if log { self.log(&batch, outputs, rate) } else { Ok(()) }
     }
 
-    /// A line of metrics: means since the last one, and the task's figures on the batch just seen.
+    /// A line of metrics: means since the last one, and the task's metrics on the batch just seen.
     fn log(&mut self, batch: &Batch, outputs: Option<Tensor<2>>, rate: f64) -> Result<()> {
-        let window = std::mem::take(&mut self.standing.window);
-        let figures = match outputs {
+        let window = std::mem::take(&mut self.state.window);
+        let metrics = match outputs {
             Some(outputs) => {
                 let mut tally = Tally::grading_last(self.task.graded_steps());
                 tally.add(batch, &numbers(outputs)?, self.task.output().size())?;
-                self.task.figures(&tally)
+                self.task.metrics(&tally)
             }
-            None => Figures::new(),
+            None => Metrics::new(),
         };
         let Window { updates, loss, norm } = window;
         let mean = |sum: f64| sum / updates as f64;
         let mut line = vec![("loss", mean(loss)), ("gradient_norm", mean(norm)), ("learning_rate", rate)];
-        line.extend(figures.iter().copied());
+        line.extend(metrics.iter().copied());
         let seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
-        let update = self.standing.update;
+        let update = self.state.update;
         self.metrics.add(Kind::Train, update, seconds, &line)?;
         let (since, from) = self.pace;
         let updates_per_second = (update - from) as f64 / since.elapsed().as_secs_f64().max(1e-9);
@@ -292,11 +293,11 @@ impl<'a> Trainer<'a> {
         }
         let left = (self.budget - update.min(self.budget)) as f64 / updates_per_second;
         let left = self.max_seconds.map_or(left, |most| left.min(most - seconds));
-        self.display.progress(&Progress {
+        self.observer.progress(&Progress {
             update,
             budget: Some(self.budget),
             loss: mean(loss),
-            figures,
+            metrics,
             gradient_norm: mean(norm),
             learning_rate: rate,
             updates_per_second,
@@ -311,32 +312,32 @@ impl<'a> Trainer<'a> {
         let model = self.learner.model.valid();
         let (device, most) = (self.learner.device.clone().inner(), self.settings.validation_batches.get());
         let judged = evaluate(&model, self.task, Split::Validation, self.settings.batch, most, self.threads, &device);
-        let figures = match judged {
+        let metrics = match judged {
             // Finite weights can still overflow; such a model is never the best.
             Err(LabError::Model(SabError::NonFinite { .. })) => vec![("score", f64::NAN)],
-            judged => judged?.figures,
+            judged => judged?.metrics,
         };
-        let score = figures.first().map_or(f64::NAN, |(_, value)| *value);
-        let update = self.standing.update;
-        let best = !score.is_nan() && self.standing.best.is_none_or(|(best, _)| score < best);
+        let score = metrics.first().map_or(f64::NAN, |(_, value)| *value);
+        let update = self.state.update;
+        let best = !score.is_nan() && self.state.best.is_none_or(|(best, _)| score < best);
         if best {
-            self.standing.best = Some((score, update));
-            self.standing.validations_since_best = 0;
+            self.state.best = Some((score, update));
+            self.state.validations_since_best = 0;
             self.writer.model(self.learner.model.snapshot()?, update)?;
             self.best = Some(model);
         } else {
-            self.standing.validations_since_best += 1;
+            self.state.validations_since_best += 1;
         }
-        self.standing.last_validation = Some(update);
+        self.state.last_validation = Some(update);
         let seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
-        self.metrics.add(Kind::Validation, update, seconds, &figures)?;
-        self.display.validation(&Validation { update, figures, best });
+        self.metrics.add(Kind::Validation, update, seconds, &metrics)?;
+        self.observer.validation(&Validation { update, metrics, best });
         Ok(())
     }
 
     /// Records what one sequence is reminded of, when that is due: before the first update and every so often.
     fn trace_attention(&mut self) -> Result<()> {
-        let update = self.standing.update;
+        let update = self.state.update;
         let due = self.settings.attention_every.get().is_some_and(|every| update.is_multiple_of(every));
         let (true, false, Model::Sab(model)) = (due, self.trace.has(update), self.learner.model.valid()) else {
             return Ok(());
@@ -352,14 +353,14 @@ impl<'a> Trainer<'a> {
 
     /// Hands a checkpoint to the writer, unless this update has one.
     fn checkpoint(&mut self) -> Result<()> {
-        if self.last_checkpoint == Some(self.standing.update) {
+        if self.last_checkpoint == Some(self.state.update) {
             return Ok(());
         }
-        self.last_checkpoint = Some(self.standing.update);
-        self.standing.seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
+        self.last_checkpoint = Some(self.state.update);
+        self.state.seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
         let parameters: Snapshot = self.learner.model.snapshot()?;
-        let means = self.learner.adam.means(&parameters);
-        self.writer.checkpoint(Checkpoint { standing: self.standing.clone(), parameters, means })
+        let moments = self.learner.adam.moments(&parameters);
+        self.writer.checkpoint(Checkpoint { state: self.state.clone(), parameters, moments })
     }
 }
 

@@ -46,8 +46,8 @@ fn always_answering_one_has_a_squared_error_of_a_sixth() {
             tally.add(&batch, &vec![1.0; batch.rows], 1).expect("answers");
         }
         assert_eq!(tally.all.count, 4000);
-        let figures = adding.figures(&tally);
-        assert!(figures[0].0 == "mse" && (figures[0].1 - 1.0 / 6.0).abs() < 0.012, "{length}: {figures:?}");
+        let metrics = adding.metrics(&tally);
+        assert!(metrics[0].0 == "mse" && (metrics[0].1 - 1.0 / 6.0).abs() < 0.012, "{length}: {metrics:?}");
     }
 }
 

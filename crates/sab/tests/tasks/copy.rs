@@ -132,5 +132,5 @@ fn the_digits_are_graded_apart() {
     tally.add(&batch, &outputs, 9).expect("answers");
     assert_eq!((tally.graded.count, tally.graded.accuracy()), (200, 0.0));
     assert_eq!((tally.all.count, tally.all.accuracy()), (520, 320.0 / 520.0));
-    assert_eq!(copy.figures(&tally)[0], ("ce_last10", tally.graded.ce()));
+    assert_eq!(copy.metrics(&tally)[0], ("ce_last10", tally.graded.ce()));
 }

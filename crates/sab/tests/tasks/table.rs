@@ -168,12 +168,12 @@ fn scales_come_from_the_training_sequences_alone() {
     }
 }
 
-fn figure(task: &dyn Task, tally: &Tally, name: &str) -> f64 {
-    task.figures(tally).iter().find(|(found, _)| *found == name).expect("a figure").1
+fn metric(task: &dyn Task, tally: &Tally, name: &str) -> f64 {
+    task.metrics(tally).iter().find(|(found, _)| *found == name).expect("a metric").1
 }
 
 #[test]
-fn figures_of_numbers_are_in_the_units_of_the_table() {
+fn metrics_of_numbers_are_in_the_units_of_the_table() {
     for on in ["last", "each"] {
         let task = regression(on);
         let scale = task.facts().answer_standardization.expect("a scale of answers");
@@ -185,16 +185,16 @@ fn figures_of_numbers_are_in_the_units_of_the_table() {
             off_by_two.add(batch, &outputs, 1).expect("answers");
             naive.add(batch, &vec![0.0; outputs.len()], 1).expect("answers");
         }
-        assert!((figure(&*task, &off_by_two, "mse") - 4.0).abs() < 1e-3, "{on}");
-        assert!((figure(&*task, &off_by_two, "mae") - 2.0).abs() < 1e-3, "{on}");
+        assert!((metric(&*task, &off_by_two, "mse") - 4.0).abs() < 1e-3, "{on}");
+        assert!((metric(&*task, &off_by_two, "mae") - 2.0).abs() < 1e-3, "{on}");
         let first = |id: usize| if on == "each" { 0 } else { steps_of(id) - 1 };
         let test = batches.iter().flat_map(|batch| ids(&*task, batch));
         let errors: Vec<f64> =
             test.flat_map(|id| (first(id)..steps_of(id)).map(move |step| value_of(id, step) - mean)).collect();
         let mean_of = |of: fn(f64) -> f64| errors.iter().map(|x| of(*x)).sum::<f64>() / errors.len() as f64;
-        let (mse, mae) = (figure(&*task, &naive, "mse"), figure(&*task, &naive, "mae"));
+        let (mse, mae) = (metric(&*task, &naive, "mse"), metric(&*task, &naive, "mae"));
         assert!((mse / mean_of(|x| x * x) - 1.0).abs() < 1e-5, "{on}: {mse}");
         assert!((mae / mean_of(f64::abs) - 1.0).abs() < 1e-5, "{on}: {mae}");
-        assert_eq!(task.figures(&naive)[0].0, "mse");
+        assert_eq!(task.metrics(&naive)[0].0, "mse");
     }
 }

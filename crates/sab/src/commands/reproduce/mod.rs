@@ -38,7 +38,7 @@ pub struct ReproduceArguments {
     #[arg(long, conflicts_with = "dry_run", requires = "table")]
     table_only: bool,
 
-    /// Print a list of all experiments in Markdown: the command, the figure to expect and the time it takes
+    /// Print a list of all experiments in Markdown: the command, the metric to expect and the time it takes
     #[arg(long, conflicts_with_all = ["table", "dry_run", "table_only"])]
     index: bool,
 

@@ -22,7 +22,7 @@ pub(super) struct Wanted {
     name: String,
     experiment: Experiment,
     /// What its row reports.
-    figures: Vec<String>,
+    metrics: Vec<String>,
     /// The lengths at which its table judges it besides.
     pub(super) lengths: Vec<usize>,
     pub(super) record: PathBuf,
@@ -39,12 +39,12 @@ impl Wanted {
     }
 
     /// That the task has what the row reports.
-    fn check_figures(&self, task: &dyn Task) -> Result<()> {
-        let mut known: Vec<&str> = task.figures(&Tally::default()).into_iter().map(|(name, _)| name).collect();
+    fn check_metrics(&self, task: &dyn Task) -> Result<()> {
+        let mut known: Vec<&str> = task.metrics(&Tally::default()).into_iter().map(|(name, _)| name).collect();
         if !self.lengths.is_empty() {
             known.push(MEMORIES);
         }
-        match self.figures.iter().find(|name| !known.contains(&name.as_str())) {
+        match self.metrics.iter().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some(name) => Err(LabError::Config(format!(
                 "the table of {} reports `{name}`, but its task has {}",
@@ -73,15 +73,15 @@ impl Laboratory<'_> {
         let only = &self.arguments.only;
         let asked = move |row: &Row| only.is_empty() || only.iter().any(|text| row.experiment.contains(text));
         table.groups.iter().flat_map(move |group| {
-            let figures: Vec<String> = table.columns(group).iter().map(|column| column.figure.name.clone()).collect();
-            group.rows.iter().filter(move |row| asked(row)).map(move |row| (row, figures.clone()))
+            let metrics: Vec<String> = table.columns(group).iter().map(|column| column.metric.name.clone()).collect();
+            group.rows.iter().filter(move |row| asked(row)).map(move |row| (row, metrics.clone()))
         })
     }
 
     /// The runs that a table asks for.
     pub(super) fn wanted(&self, table: &Table) -> Result<Vec<Wanted>> {
         let mut all = Vec::new();
-        for (row, figures) in self.rows(table) {
+        for (row, metrics) in self.rows(table) {
             let name = self.results.catalogue.variant(row, self.results.budget);
             for seed in 1..=self.arguments.seeds.unwrap_or(row.seeds) {
                 let mut experiment = self.results.catalogue.experiment(&name, seed)?;
@@ -89,8 +89,8 @@ impl Laboratory<'_> {
                     experiment.data_dir.clone_from(data_dir);
                 }
                 let (record, run) = (self.results.record(&name, seed), self.results.run(&name, seed));
-                let (name, figures, lengths) = (name.clone(), figures.clone(), table.lengths.clone());
-                all.push(Wanted { name, experiment, figures, lengths, record, run });
+                let (name, metrics, lengths) = (name.clone(), metrics.clone(), table.lengths.clone());
+                all.push(Wanted { name, experiment, metrics, lengths, record, run });
             }
         }
         Ok(all)
@@ -170,13 +170,13 @@ impl Laboratory<'_> {
         print(&format!("{text}{done} of {} runs done{left}\n", wanted.len()))
     }
 
-    /// What is not done, its data found and its figures known.
+    /// What is not done, its data found and its metrics known.
     fn missing<'a>(&self, wanted: &'a [Wanted], found: &[Option<Record>]) -> Result<Missing<'a>> {
         let mut missing = Missing { runs: Vec::new(), pace: Pace::default() };
         let mut tasks = OpenTasks::default();
         for (wanted, _) in wanted.iter().zip(found).filter(|(_, record)| record.is_none()) {
             let task = tasks.of(&wanted.experiment)?;
-            wanted.check_figures(task)?;
+            wanted.check_metrics(task)?;
             let work = |made| Pace::work(&wanted.experiment, task, made);
             missing.runs.push((wanted, work(0)?, work(wanted.made()?)?));
         }

@@ -9,7 +9,8 @@ pub use state::State;
 pub use view::draw;
 
 use super::lines::{Lines, digits, note_line, progress_line, validation_line};
-use super::{BETWEEN_LINES, Display, NoteKind, Progress, Throttle, Validation};
+use super::{BETWEEN_LINES, Display, Throttle};
+use crate::train::{NoteKind, Observer, Progress, Validation};
 use screen::Screen;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -65,7 +66,7 @@ impl Dashboard {
     }
 }
 
-impl Display for Dashboard {
+impl Observer for Dashboard {
     fn progress(&mut self, progress: &Progress) {
         self.state.progress(progress);
         if let Some(lines) = self.fallback() {
@@ -90,7 +91,9 @@ impl Display for Dashboard {
             None => self.draw(),
         }
     }
+}
 
+impl Display for Dashboard {
     fn finish(&mut self) {
         let Some(screen) = self.screen.take() else { return };
         let was_open = screen.is_open();

@@ -52,8 +52,8 @@ impl Curve {
 pub struct Curves(Vec<(&'static str, Curve)>);
 
 impl Curves {
-    fn push(&mut self, update: u64, figures: &[(&'static str, f64)]) {
-        for &(name, value) in figures {
+    fn push(&mut self, update: u64, metrics: &[(&'static str, f64)]) {
+        for &(name, value) in metrics {
             let index = self.0.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
                 self.0.push((name, Curve::default()));
                 self.0.len() - 1
@@ -97,12 +97,12 @@ impl State {
         self.loss.push(progress.update, progress.loss);
         self.gradient_norm.push(progress.update, progress.gradient_norm);
         self.learning_rate.push(progress.update, progress.learning_rate);
-        self.training.push(progress.update, &progress.figures);
+        self.training.push(progress.update, &progress.metrics);
         self.progress = Some(progress.clone());
     }
 
     pub fn validation(&mut self, validation: &Validation) {
-        self.held_out.push(validation.update, &validation.figures);
+        self.held_out.push(validation.update, &validation.metrics);
         if validation.best {
             self.best = Some(validation.clone());
         }
@@ -116,8 +116,8 @@ impl State {
         self.notes.push_back((kind, text.to_owned()));
     }
 
-    /// The figure of the second chart: the first that is not the loss.
-    pub fn main_figure(&self) -> Option<&'static str> {
+    /// The metric of the second chart: the first that is not the loss.
+    pub fn main_metric(&self) -> Option<&'static str> {
         self.training.names().chain(self.held_out.names()).find(|name| *name != "loss")
     }
 }

@@ -1,6 +1,6 @@
 //! Draws the dashboard.
 
-use super::super::format::{duration, figure, is_fraction, percent, rate};
+use super::super::format::{duration, is_fraction, metric, percent, rate};
 use super::super::{NoteKind, Progress, Validation};
 use super::state::State;
 use ratatui::Frame;
@@ -18,7 +18,7 @@ const HELD_OUT: Color = Color::Yellow;
 /// Draws everything that is known into all of the frame.
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
     let notes = if frame.area().height >= 24 { 6 } else { 3 };
-    let [head, gauge, figures, charts, foot] = Layout::vertical([
+    let [head, gauge, metrics, charts, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(2),
@@ -30,7 +30,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
     if let Some(progress) = &state.progress {
         frame.render_widget(budget(progress), gauge);
     }
-    frame.render_widget(numbers(state), figures);
+    frame.render_widget(numbers(state), metrics);
     draw_charts(frame, state, charts);
     draw_notes(frame, state, foot);
 }
@@ -62,16 +62,16 @@ fn budget(progress: &Progress) -> Gauge<'static> {
 fn numbers(state: &State) -> Paragraph<'_> {
     let mut training = Line::from(Span::styled("training    ", Style::new().fg(TRAINING)));
     if let Some(progress) = &state.progress {
-        push_figure(&mut training, "loss", progress.loss);
-        push_figures(&mut training, &progress.figures);
-        push_figure(&mut training, "gradient norm", progress.gradient_norm);
-        push_figure(&mut training, "learning rate", progress.learning_rate);
+        push_metric(&mut training, "loss", progress.loss);
+        push_metrics(&mut training, &progress.metrics);
+        push_metric(&mut training, "gradient norm", progress.gradient_norm);
+        push_metric(&mut training, "learning rate", progress.learning_rate);
     }
     let mut held_out = Line::from(Span::styled("validation  ", Style::new().fg(HELD_OUT)));
     let mut result = |name: &str, validation: &Option<Validation>| {
         if let Some(validation) = validation {
             held_out.push_span(Span::styled(format!("{name} at update {}: ", validation.update), FAINT));
-            push_figures(&mut held_out, &validation.figures);
+            push_metrics(&mut held_out, &validation.metrics);
         }
     };
     result("last", &state.validation);
@@ -79,19 +79,19 @@ fn numbers(state: &State) -> Paragraph<'_> {
     Paragraph::new(vec![training, held_out])
 }
 
-fn push_figures(line: &mut Line<'_>, figures: &[(&'static str, f64)]) {
-    for (name, value) in figures {
-        push_figure(line, name, *value);
+fn push_metrics(line: &mut Line<'_>, metrics: &[(&'static str, f64)]) {
+    for (name, value) in metrics {
+        push_metric(line, name, *value);
     }
 }
 
-fn push_figure(line: &mut Line<'_>, name: &str, value: f64) {
+fn push_metric(line: &mut Line<'_>, name: &str, value: f64) {
     line.push_span(format!("{name} "));
-    line.push_span(Span::styled(format!("{}  ", figure(name, value)), STRONG));
+    line.push_span(Span::styled(format!("{}  ", metric(name, value)), STRONG));
 }
 
 fn draw_charts(frame: &mut Frame<'_>, state: &State, area: Rect) {
-    let second = state.main_figure();
+    let second = state.main_metric();
     let second_name = second.unwrap_or("accuracy");
     let loss = Panel::new("loss", state.loss.points(), state.held_out.points("loss"));
     let main = Panel::new(second_name, state.training.points(second_name), state.held_out.points(second_name));
@@ -113,7 +113,7 @@ fn draw_charts(frame: &mut Frame<'_>, state: &State, area: Rect) {
     rate.draw(frame, bottom_right);
 }
 
-/// A chart of a figure in training and on held-out data.
+/// A chart of a metric in training and on held-out data.
 struct Panel<'a> {
     name: &'static str,
     training: &'a [(f64, f64)],
@@ -141,7 +141,7 @@ impl<'a> Panel<'a> {
             y[0] = 0.0;
         }
         let middle = y[0] / 2.0 + y[1] / 2.0;
-        let labels = [y[0], middle, y[1]].map(|value| Line::styled(figure(self.name, value), FAINT));
+        let labels = [y[0], middle, y[1]].map(|value| Line::styled(metric(self.name, value), FAINT));
         let updates = x.map(|update| Line::styled(format!("{update:.0}"), FAINT));
         let curve = |data, marker, graph_type, colour| {
             Dataset::default().marker(marker).graph_type(graph_type).style(Style::new().fg(colour)).data(data)

@@ -1,0 +1,64 @@
+//! [`Observer`]: whoever wants to know how training goes. The trainer reports to it and knows no display.
+
+/// What the trainer reports from time to time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Updates done.
+    pub update: u64,
+    /// Updates in all, if that is known.
+    pub budget: Option<u64>,
+    /// The training loss.
+    pub loss: f64,
+    /// Further metrics with their names, such as the accuracy of recent training batches.
+    pub metrics: Vec<(&'static str, f64)>,
+    /// The norm of the gradient before clipping.
+    pub gradient_norm: f64,
+    /// The learning rate.
+    pub learning_rate: f64,
+    /// Recent speed.
+    pub updates_per_second: f64,
+    /// Seconds trained so far.
+    pub seconds: f64,
+    /// Estimated seconds until the end, if known.
+    pub seconds_left: Option<f64>,
+}
+
+impl Progress {
+    /// The fraction of the budget that is done, in 0..=1.
+    pub fn fraction(&self) -> Option<f64> {
+        let budget = self.budget.filter(|budget| *budget > 0)?;
+        Some((self.update as f64 / budget as f64).clamp(0.0, 1.0))
+    }
+}
+
+/// A result on held-out data.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Validation {
+    /// Updates done.
+    pub update: u64,
+    /// The metrics with their names.
+    pub metrics: Vec<(&'static str, f64)>,
+    /// Whether this is the best result so far.
+    pub best: bool,
+}
+
+/// How much a note matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoteKind {
+    /// Good to know.
+    Info,
+    /// Something may be wrong; every display shows it.
+    Warning,
+}
+
+/// Follows a training run.
+pub trait Observer: Send {
+    /// Receives progress, as often as the trainer likes.
+    fn progress(&mut self, progress: &Progress);
+
+    /// Receives a result on held-out data.
+    fn validation(&mut self, validation: &Validation);
+
+    /// Receives a remark.
+    fn note(&mut self, kind: NoteKind, text: &str);
+}
