@@ -1,8 +1,7 @@
 //! [`cross_entropy`]: the loss of answers that are classes.
 
 use crate::error::{Result, SabError};
-use crate::lstm::on_flex;
-use crate::options::Path;
+use crate::options::{Path, on_flex};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, Int, Tensor};
 

@@ -1,6 +1,7 @@
 //! [`ForwardOptions`]: how one call runs. None of it changes what is computed.
 
 use attentive_engine::InstructionSet;
+use burn::tensor::Device;
 
 /// Which implementation runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,4 +71,17 @@ impl ForwardOptions {
     pub(crate) fn thread_count(&self) -> usize {
         self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
     }
+}
+
+/// Whether a device is Burn's CPU backend, where the fused path runs.
+#[cfg(feature = "flex")]
+pub(crate) fn on_flex(device: &Device) -> bool {
+    use burn::backend::DispatchDevice;
+    matches!(device.clone().inner().as_dispatch(), DispatchDevice::Flex(_))
+}
+
+/// Without the backend, no device is.
+#[cfg(not(feature = "flex"))]
+pub(crate) fn on_flex(_: &Device) -> bool {
+    false
 }

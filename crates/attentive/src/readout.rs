@@ -2,8 +2,7 @@
 
 use crate::error::{SabError, check_device};
 use crate::io::SabOutput;
-use crate::lstm::on_flex;
-use crate::options::Path;
+use crate::options::{Path, on_flex};
 use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
 use burn::tensor::{DType, Device, Tensor};

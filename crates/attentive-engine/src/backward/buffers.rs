@@ -1,15 +1,12 @@
 //! The sweep's buffers, and how its threads see them. Each pair of structs is an owner and a view of it.
 
-use super::products::{LeftSides, PackedLeft};
+use super::left::{LeftSides, PAIRS, PackedLeft};
 use crate::kernels::Kernels;
 use crate::options::Hops;
 use crate::pool::Buffer;
 use crate::problem::{Inputs, Problem};
 use crate::team::Shared;
 use crate::weights::BackwardWeights;
-
-/// Pairs that are multiplied at a time.
-pub(super) const PAIRS: usize = 256;
 
 /// How many lanes and steps there is room for.
 #[derive(Clone, Copy, Debug)]

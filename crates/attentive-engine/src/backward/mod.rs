@@ -19,9 +19,12 @@
 mod attention;
 mod buffers;
 mod cell;
+mod gather;
 mod lanes;
+mod left;
 mod outputs;
 mod products;
+mod steps;
 mod sweep;
 
 pub use outputs::{OutputAdjoints, ReadoutAdjoint};

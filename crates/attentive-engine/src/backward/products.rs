@@ -4,59 +4,17 @@
 //! together; then each multiplies columns of its own. Pairs come in one fixed order, so the number of threads does not
 //! change a bit.
 
-use super::buffers::{ChunkView, MemoryView, PAIRS};
+use super::buffers::{ChunkView, MemoryView};
+use super::left::{LeftSides, PAIRS, PackedLeft, ROWS};
 use crate::aligned::Aligned;
 use crate::cells::Layout;
 use crate::kernels::Kernels;
-use crate::kernels::gemm::{PANEL, TILE_ROWS};
+use crate::kernels::gemm::PANEL;
 use crate::memory::RowMemory;
 use crate::problem::{Inputs, Problem};
 use crate::projections::States;
 use crate::team::{Shared, Worker};
 use std::ops::Range;
-
-/// Left-hand columns that are multiplied at a time.
-const ROWS: usize = 16 * TILE_ROWS;
-
-/// Left-hand sides of a chunk's pairs, `width` floats each, packed by all threads for all of them: groups of [`PAIRS`]
-/// pairs, in each group blocks of [`ROWS`] columns.
-#[derive(Clone, Copy)]
-pub(super) struct PackedLeft<'a> {
-    data: Shared<'a, f32>,
-    width: usize,
-}
-
-impl<'a> PackedLeft<'a> {
-    /// `data` has room for the pairs of a chunk.
-    pub(super) fn new(data: &'a mut [f32], width: usize) -> Self {
-        Self { data: Shared::new(data), width }
-    }
-
-    /// Where a block begins, its first column, and how many columns and pairs it has.
-    fn block(&self, pairs: usize, group: usize, block: usize) -> (usize, usize, usize, usize) {
-        let (in_group, column) = (PAIRS.min(pairs - group * PAIRS), block * ROWS);
-        (group * PAIRS * self.width + column * in_group, column, ROWS.min(self.width - column), in_group)
-    }
-
-    /// Packs this thread's part of the blocks; `row(pair)` is a left-hand side.
-    ///
-    /// # Safety
-    /// The rows must be written and nobody may read the packed ones, each before a sync of all.
-    unsafe fn pack<'b>(&self, kernels: &Kernels, worker: &Worker<'_>, pairs: usize, row: impl Fn(usize) -> &'b [f32]) {
-        let blocks = self.width.div_ceil(ROWS);
-        let mut left: Vec<&[f32]> = Vec::with_capacity(PAIRS);
-        for part in worker.part_of_all(pairs.div_ceil(PAIRS) * blocks) {
-            let (start, column, columns, in_group) = self.block(pairs, part / blocks, part % blocks);
-            left.clear();
-            left.extend((0..in_group).map(|pair| row(part / blocks * PAIRS + pair)));
-            // SAFETY: blocks do not overlap and each is one thread's; the kernels are those of this CPU.
-            unsafe {
-                let packed = self.data.slice_mut(start, columns * in_group);
-                (kernels.pack_left)(columns, column, &left, packed);
-            }
-        }
-    }
-}
 
 /// A sum of outer products `sum over pairs of left^T right`, for some panels of its columns.
 struct OuterSum {
@@ -148,17 +106,6 @@ pub(super) struct Pair {
     pub(super) place: usize,
     pub(super) t: usize,
     pub(super) row: usize,
-}
-
-/// Room for the left-hand sides of a chunk's pairs.
-#[derive(Clone, Copy)]
-pub(super) struct LeftSides<'a> {
-    /// h(t-1)
-    pub(super) hidden: PackedLeft<'a>,
-    /// x(t); of width 0 for tokens.
-    pub(super) input: PackedLeft<'a>,
-    /// h_hat, and memories once the sweep is over; of width 0 without attention.
-    pub(super) squares: PackedLeft<'a>,
 }
 
 /// One thread's part of all products.

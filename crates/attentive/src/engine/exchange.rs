@@ -17,7 +17,7 @@
 //! nothing is copied or filled with zeros on the way. A readout that is linked to the call leaves the adjoint of its own few
 //! outputs, which the sweep turns into those of h and s step by step.
 
-use super::carrier;
+use super::tensors::carrier;
 use crate::error::SabError;
 use attentive_engine::{Reminders, RowEnd};
 use burn::backend::flex::FlexTensor;

@@ -1,30 +1,18 @@
 //! Cross-entropy as an operation.
 
-use super::{SabBackend, floats, lost, tensor};
-use crate::error::{Result, SabError};
+use super::tensors::{floats, lost, tensor};
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::backend::flex::FlexTensor;
-use burn::backend::{Dispatch, Flex, TensorMetadata};
-use burn::tensor::Tensor;
+use burn::backend::{Flex, TensorMetadata};
 use std::sync::Arc;
 
 /// The right answers, and what each counts; `None`: all the same, one in all.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
-    classes: Arc<Vec<u32>>,
-    weights: Option<FlexTensor>,
-}
-
-/// The loss of `[rows, classes]` of type `f32` on a Flex device; shapes and classes are checked by the caller.
-pub(crate) fn cross_entropy(scores: Tensor<2>, classes: Vec<u32>, weights: Option<Tensor<1>>) -> Result<Tensor<1>> {
-    let on_cpu = |weights: Tensor<1>| match weights.inner().try_into_primitive::<Flex>() {
-        Ok(weights) => Ok(weights.to_contiguous()),
-        Err(_) => Err(SabError::NoFusedPath("the weights are on another device than the scores".into())),
-    };
-    let answers = Answers { classes: Arc::new(classes), weights: weights.map(on_cpu).transpose()? };
-    Ok(Tensor::from_dispatch(Dispatch::sab_cross_entropy(scores.into_dispatch(), answers)))
+    pub(super) classes: Arc<Vec<u32>>,
+    pub(super) weights: Option<FlexTensor>,
 }
 
 /// The loss, `[1]`, and its derivative by the scores.

@@ -1,39 +1,39 @@
 //! The readout (R8) as an operation: on tensors, or linked to the call whose outputs it reads.
 
 use super::exchange::{Exchange, LinkedAdjoint};
-use super::{SabBackend, carrier, floats, lost, tensor};
+use super::tensors::{carrier, floats, lost, tensor};
 use crate::options::ForwardOptions;
 use attentive_engine::{InstructionSet, Readout, ReadoutAdjoint};
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::backend::flex::FlexTensor;
-use burn::backend::{Dispatch, DispatchTensor, Flex, TensorMetadata};
+use burn::backend::{DispatchTensor, Flex, TensorMetadata};
 use burn::tensor::Tensor;
 use std::sync::Arc;
 
 /// What a readout needs to read a call's outputs directly, so that its derivative reaches the sweep as it is.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputLink {
-    carrier: DispatchTensor,
-    exchange: Arc<Exchange>,
+    pub(super) carrier: DispatchTensor,
+    pub(super) exchange: Arc<Exchange>,
     /// `[batch, time, hidden]` twice.
-    hidden: FlexTensor,
-    summary: FlexTensor,
+    pub(super) hidden: FlexTensor,
+    pub(super) summary: FlexTensor,
     /// Whether there are summaries at all; a plain LSTM's are zero (R6).
-    attends: bool,
+    pub(super) attends: bool,
     /// Threads of the call.
-    threads: usize,
+    pub(super) threads: usize,
 }
 
 /// A readout of a call's outputs.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkedRead {
-    exchange: Arc<Exchange>,
-    hidden: FlexTensor,
+    pub(super) exchange: Arc<Exchange>,
+    pub(super) hidden: FlexTensor,
     /// `None`: all zero.
-    summary: Option<FlexTensor>,
-    last_step: bool,
+    pub(super) summary: Option<FlexTensor>,
+    pub(super) last_step: bool,
     pub(super) threads: usize,
 }
 
@@ -57,32 +57,6 @@ impl OutputLink {
     pub(crate) fn still_holds(&self, hidden: &Tensor<3>, summary: &Tensor<3>) -> bool {
         Self::same(&self.hidden, hidden) && Self::same(&self.summary, summary)
     }
-
-    /// The readout of all steps, `[batch * time, output]`, or of the last ones, `[batch, output]`.
-    pub(crate) fn read(&self, v1: Tensor<2>, v2: Tensor<2>, bias: Tensor<1>, last_step: bool) -> Tensor<2> {
-        let (exchange, hidden) = (self.exchange.clone(), self.hidden.clone());
-        let summary = self.attends.then(|| self.summary.clone());
-        Tensor::from_dispatch(Dispatch::sab_linked_readout(
-            self.carrier.clone(),
-            v1.into_dispatch(),
-            v2.into_dispatch(),
-            bias.into_dispatch(),
-            LinkedRead { exchange, hidden, summary, last_step, threads: self.threads },
-        ))
-    }
-}
-
-/// The readout on Burn tensors of type `f32` on a Flex device, shapes checked by the caller.
-pub(crate) fn readout_rows(
-    hidden: Tensor<2>, summary: Tensor<2>, v1: Tensor<2>, v2: Tensor<2>, bias: Tensor<1>,
-) -> Tensor<2> {
-    Tensor::from_dispatch(Dispatch::sab_readout(
-        hidden.into_dispatch(),
-        summary.into_dispatch(),
-        v1.into_dispatch(),
-        v2.into_dispatch(),
-        bias.into_dispatch(),
-    ))
 }
 
 /// A readout's derivative as the sweep takes it.

@@ -3,30 +3,13 @@
 //! Rows may have taken different numbers of steps and hold different memories. A column that a row does not hold is masked
 //! out of its scores, so its contents do not matter.
 
+use super::held::{Held, rows_mask};
 use super::parts::Scorer;
 use crate::error::Result;
 use crate::state::{SabState, pick_slots};
 use attentive_engine::{Evict, Model, RECEIVED_DECAY, Reminder, Reminders, RowStart, Store, keep_largest};
-use burn::tensor::{Bool, Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use std::sync::Arc;
-
-/// Which slots each row holds, where rows differ.
-pub(super) struct Held {
-    /// `[batch, slots]`
-    pub(super) mask: Tensor<2, Bool>,
-    /// How many slots a row holds at least and at most.
-    pub(super) fewest: usize,
-    pub(super) most: usize,
-    counts: Vec<usize>,
-}
-
-impl Held {
-    /// The rows that hold at most `k` slots, `[batch, slots]`.
-    pub(super) fn with_at_most(&self, k: usize) -> Tensor<2, Bool> {
-        let few: Vec<bool> = self.counts.iter().map(|count| *count <= k).collect();
-        rows_mask(&few, &self.mask.device()).unsqueeze_dim::<2>(1).expand(self.mask.dims())
-    }
-}
 
 /// One row's slots: for each column the step it holds, if it holds it, and what it has received.
 struct Row {
@@ -218,9 +201,4 @@ fn make_room(model: &Model, row: &mut Row) {
 /// `sum(x^2)` of each row, on the host.
 fn squares(x: Tensor<2>) -> Vec<f64> {
     (x.clone() * x).sum_dim(1).to_data().iter::<f64>().collect()
-}
-
-/// A mask of rows, `[batch]`.
-pub(super) fn rows_mask(rows: &[bool], device: &Device) -> Tensor<1, Bool> {
-    Tensor::from_data(TensorData::new(rows.to_vec(), [rows.len()]), device)
 }

@@ -4,6 +4,7 @@
 //! time, with the line numbers of Algorithm 1 in the paper. The parts of the model are in [`parts`], what is remembered in
 //! [`memory`].
 
+mod held;
 mod memory;
 mod parts;
 

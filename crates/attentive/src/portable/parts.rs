@@ -1,6 +1,6 @@
 //! The parts of a model in tensor operations: one place for each cell, scorer and sparsifier.
 
-use super::memory::{Held, rows_mask};
+use super::held::{Held, rows_mask};
 use crate::error::Result;
 use crate::io::SabInput;
 use crate::parameters::Weights;

@@ -1,17 +1,18 @@
 //! [`SabLstm`]: the layer.
 
+mod checks;
+mod module;
+
 use crate::config::SabLstmConfig;
-use crate::error::{Result, SabError, check_device};
+use crate::error::{Result, SabError};
 use crate::io::{SabInput, SabOutput, SabStepInput, SabStepOutput};
-use crate::options::{ForwardOptions, Path};
+use crate::options::{ForwardOptions, Path, on_flex};
 use crate::parameters::{LayerParameter, Weights};
 use crate::portable;
 use crate::state::SabState;
 use attentive_engine::{Model, Parameter};
-use burn::module::{
-    Content, Devices, DisplaySettings, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param,
-};
-use burn::tensor::{DType, Device, Int, Tensor};
+use burn::module::Param;
+use burn::tensor::{DType, Device, Tensor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -194,79 +195,6 @@ impl SabLstm {
         SabState::fresh(batch, self.config.hidden, self.config.cell, self.config.k_att, &device, weights.dtype)
     }
 
-    /// Batch and time of an input that fits the layer.
-    fn check_input(&self, input: &SabInput, weights: &Weights) -> Result<(usize, usize)> {
-        let (shape, expected) = match input {
-            SabInput::Dense(x) => (x.dims().to_vec(), format!("[batch, time, {}]", self.config.input)),
-            SabInput::Tokens(x) => (x.dims().to_vec(), "[batch, time]".to_string()),
-        };
-        let wrong_width = shape.get(2).is_some_and(|width| *width != self.config.input);
-        if shape[0] == 0 || shape[1] == 0 || wrong_width {
-            let expected = format!("{expected} with at least one row and one step");
-            return Err(SabError::Shape { what: "input", got: shape, expected });
-        }
-        if let SabInput::Dense(x) = input {
-            let expected = weights.dtype;
-            if x.dtype() != expected {
-                return Err(SabError::DType { what: "input", got: x.dtype(), expected });
-            }
-        }
-        let device = match input {
-            SabInput::Dense(x) => x.device(),
-            SabInput::Tokens(x) => x.device(),
-        };
-        check_device("input", &device, &weights.device)?;
-        Ok((shape[0], shape[1]))
-    }
-
-    fn check_state(&self, state: &SabState, batch: usize, weights: &Weights) -> Result<()> {
-        let wrong = |what: &str, got: String, right: String| {
-            Err(SabError::State(format!("its {what} is {got}, but {right} is needed")))
-        };
-        let [rows, units] = state.hidden().dims();
-        if rows != batch {
-            return wrong("batch", rows.to_string(), format!("{batch}, the batch of the input,"));
-        }
-        if units != self.config.hidden {
-            return wrong("hidden size", units.to_string(), self.config.hidden.to_string());
-        }
-        if state.k_att() != self.config.k_att {
-            return wrong("`k_att`", state.k_att().to_string(), self.config.k_att.to_string());
-        }
-        if state.cell().is_some() != self.config.cell.carries() {
-            let (has, needs) = if state.cell().is_some() { ("there", "none") } else { ("missing", "one") };
-            return wrong("cell state", has.into(), format!("{needs}, as the cell `{}` has it,", self.config.cell));
-        }
-        let model = self.config.model(0);
-        state.rows().iter().try_for_each(|row| row.check(&model))?;
-        let cell = state.cell().map(|cell| cell.dtype());
-        for got in [Some(state.hidden().dtype()), cell, Some(state.memory_dtype())].into_iter().flatten() {
-            if got != weights.dtype {
-                return wrong("type", format!("{got:?}"), format!("{:?}", weights.dtype));
-            }
-        }
-        let (got, right) = (state.hidden().device(), weights.device.clone().inner());
-        if got != right {
-            return wrong(
-                "device",
-                format!("{got:?}"),
-                format!("{right:?}, as `to_record` and `from_record` make it,"),
-            );
-        }
-        Ok(())
-    }
-
-    /// Tokens on the host, each below `input`.
-    fn checked_tokens(&self, tokens: &Tensor<2, Int>) -> Result<Vec<u32>> {
-        let time = tokens.dims()[1];
-        let values = tokens.to_data();
-        let check = |(place, token): (usize, i64)| match usize::try_from(token) {
-            Ok(row) if row < self.config.input => Ok(row as u32),
-            _ => Err(SabError::Token { row: place / time, step: place % time, token, input: self.config.input }),
-        };
-        values.iter::<i64>().enumerate().map(check).collect()
-    }
-
     fn run_portable(
         &self, weights: &Weights, input: SabInput, state: &SabState, model: &Model, options: &ForwardOptions,
     ) -> Result<SabOutput> {
@@ -327,77 +255,6 @@ impl SabLstm {
     }
 }
 
-/// Burn's path of a parameter is its name, as if each were a field.
-const CONTAINER: &str = "Struct:SabLstm";
-
-impl Module for SabLstm {
-    fn collect_devices(&self, devices: Devices) -> Devices {
-        self.parameters.collect_devices(devices)
-    }
-
-    fn fork(self, device: &Device) -> Self {
-        Self { parameters: self.parameters.fork(device), ..self }
-    }
-
-    fn to_device(self, device: &Device) -> Self {
-        Self { parameters: self.parameters.to_device(device), ..self }
-    }
-
-    fn train(self) -> Self {
-        Self { parameters: self.parameters.train(), ..self }
-    }
-
-    fn valid(&self) -> Self {
-        Self { parameters: self.parameters.valid(), ..self.clone() }
-    }
-
-    fn materialize(self) -> Self {
-        Self { parameters: self.parameters.materialize(), ..self }
-    }
-
-    fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
-        for (declared, parameter) in self.declared.iter().zip(&self.parameters) {
-            visitor.enter_module(declared.name, CONTAINER);
-            parameter.visit(visitor);
-            visitor.exit_module(declared.name, CONTAINER);
-        }
-    }
-
-    fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
-        let mapped = self.declared.iter().zip(self.parameters).map(|(declared, parameter)| {
-            mapper.enter_module(declared.name, CONTAINER);
-            let mapped = parameter.map(mapper);
-            mapper.exit_module(declared.name, CONTAINER);
-            mapped
-        });
-        Self { parameters: mapped.collect(), ..self }
-    }
-}
-
-impl ModuleDisplayDefault for SabLstm {
-    fn content(&self, content: Content) -> Option<Content> {
-        let named = content.set_top_level_type("SabLstm");
-        let all =
-            self.declared.iter().zip(&self.parameters).fold(named, |content, (declared, parameter)| match parameter {
-                LayerParameter::Matrix(param) => content.add(declared.name, param),
-                LayerParameter::Vector(param) => content.add(declared.name, param),
-            });
-        all.optional()
-    }
-
-    fn num_params(&self) -> usize {
-        Module::num_params(self)
-    }
-}
-
-impl ModuleDisplay for SabLstm {}
-
-impl std::fmt::Display for SabLstm {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&ModuleDisplay::format(self, DisplaySettings::default()))
-    }
-}
-
 /// Whether no element is a NaN or an infinity.
 fn is_finite<const D: usize>(tensor: Tensor<D>) -> bool {
     tensor.inner().is_finite().all().into_scalar::<bool>()
@@ -412,15 +269,4 @@ fn engine_missing(weights: &Weights) -> Option<String> {
     } else {
         None
     }
-}
-
-#[cfg(feature = "flex")]
-pub(crate) fn on_flex(device: &Device) -> bool {
-    use burn::backend::DispatchDevice;
-    matches!(device.clone().inner().as_dispatch(), DispatchDevice::Flex(_))
-}
-
-#[cfg(not(feature = "flex"))]
-pub(crate) fn on_flex(_: &Device) -> bool {
-    false
 }

@@ -1,0 +1,119 @@
+//! The attention of a step (R3-R7), and what the step stores (R2, R18).
+
+use super::sequence::Sequence;
+use crate::memory::RowMemory;
+use crate::reminders::{Reminder, keep_largest};
+use crate::scorers::Room;
+use crate::sparsifiers::Choice;
+use crate::team::Worker;
+
+/// A thread's room for one row's scores and choice.
+#[derive(Default)]
+pub(super) struct Scratch {
+    scores: Vec<f32>,
+    room: Room,
+    choice: Choice,
+    memories: Vec<*const f32>,
+}
+
+impl Sequence<'_> {
+    /// rows: scores, sparsifier, summary and final hidden state of one row (R3-R7).
+    pub(super) fn remind(&self, row: usize, t: usize, memory: &mut RowMemory, scratch: &mut Scratch) {
+        let (problem, padded) = (self.problem, self.problem.padded);
+        let choice = &mut scratch.choice;
+        // SAFETY: see `Sequence`; rows. Keys of this row were written by this thread or before a sync.
+        unsafe { self.projections.finish_query(row, t) };
+        self.projections.scores(row, t, memory.runs(), &mut scratch.room, &mut scratch.scores);
+        problem.model.sparsifier.part().choose(&scratch.scores, problem.model.most_chosen(), choice);
+        memory.attend(choice);
+        // SAFETY: see `Sequence`; rows.
+        unsafe { self.choices.write(problem.tape_row(t, row), choice) };
+        let chosen = choice.chosen();
+        let state = |slot: &u32| self.states.memory(problem, row, memory, *slot as usize);
+        scratch.memories.clear();
+        scratch.memories.extend(choice.slots[..chosen].iter().map(state));
+        let in_place = problem.hidden == padded;
+        let sequence_row = problem.sequence_row(row, t);
+        let summary_row = if in_place { sequence_row } else { row * padded };
+        // SAFETY: see `Sequence`; rows. Memories are rows that earlier steps of this row wrote.
+        unsafe {
+            (problem.kernels.summarise)(
+                padded,
+                &choice.weights[..chosen],
+                &scratch.memories,
+                self.h_hat.at(row * padded, padded),
+                self.summary.at(summary_row, padded),
+                self.states.hidden.at(sequence_row, padded),
+                self.recurrent.at(row * problem.recurrent_width(), padded),
+            );
+            if !in_place {
+                let to = (row * problem.time + t) * problem.hidden;
+                let summary = self.summary.slice(summary_row, problem.hidden);
+                self.unpadded[1].slice_mut(to, problem.hidden).copy_from_slice(summary);
+                let hidden = self.states.hidden.slice(sequence_row, problem.hidden);
+                self.unpadded[0].slice_mut(to, problem.hidden).copy_from_slice(hidden);
+            }
+        }
+        if let Some(reminders) = &self.reminders {
+            let step = row * problem.time + t;
+            let chosen = choice.slots[..chosen].iter().zip(&choice.weights);
+            let chosen =
+                chosen.map(|(slot, weight)| Reminder { step: memory.step_of(*slot as usize), weight: *weight });
+            // SAFETY: see `Sequence`; rows.
+            unsafe {
+                let entries = reminders.entries.slice_mut(step * reminders.most, reminders.most);
+                reminders.counts.set(step, keep_largest(entries, chosen));
+            }
+        }
+    }
+
+    /// rows: decides whether h(t) is stored (R2, R18); the state itself is where it was made.
+    pub(super) fn decide(&self, row: usize, t: usize, memory: &mut RowMemory) {
+        let (problem, padded) = (self.problem, self.problem.padded);
+        let rule = &problem.model.store;
+        let (state, newest): (&[f32], &[f32]) = if rule.reads_states() {
+            let newest = self.states.memory(problem, row, memory, memory.newest());
+            // SAFETY: see `Sequence`; rows. The newest memory is a row of `padded` floats that is written no more.
+            unsafe {
+                let state = self.states.hidden.slice(problem.sequence_row(row, t), padded);
+                (state, std::slice::from_raw_parts(newest, padded))
+            }
+        } else {
+            (&[], &[])
+        };
+        let stores = rule.stores(memory.step(t), state, newest);
+        if stores {
+            memory.store(&problem.model, t);
+        }
+        // SAFETY: see `Sequence`; rows.
+        unsafe { self.stores.set(row, stores.then(|| memory.newest() as u32)) };
+    }
+
+    /// The keys of the memories that step `t` stored.
+    pub(super) fn store(&self, worker: &Worker<'_>, t: usize) {
+        let (problem, padded) = (self.problem, self.problem.padded);
+        // SAFETY: see `Sequence`; a sync lies behind what wrote this.
+        let any = worker.rows.clone().any(|row| unsafe { self.stores.get(row) }.is_some());
+        // The last step's memory can only be used by a later call, which computes its key itself.
+        if t + 1 == problem.time || !any {
+            return;
+        }
+        // columns: the projected h of all rows, those that store nothing among them
+        let (width, rows, key) = (problem.recurrent_width(), worker.rows.len(), &self.weights.key);
+        let from = self.recurrent.at(worker.rows.start * width, rows * width);
+        let to = self.projected.at(worker.rows.start * padded, rows * padded);
+        self.multiply(worker.part(key.panels()), rows, (from, width), key, 0..key.k(), to);
+        worker.sync();
+        for row in worker.own_rows() {
+            // SAFETY: see `Sequence`; rows.
+            unsafe {
+                if let Some(slot) = self.stores.get(row).map(|slot| slot as usize) {
+                    let projected = self.projected.at(row * padded, padded);
+                    self.projections.keys_at(row, slot..slot + 1).copy_from_nonoverlapping(projected, padded);
+                    self.projections.finish_key(row, slot);
+                }
+            }
+        }
+        worker.sync();
+    }
+}

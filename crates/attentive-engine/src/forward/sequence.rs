@@ -1,0 +1,76 @@
+//! [`Sequence`]: everything that the threads of one forward pass share, and its matrix product.
+
+use crate::kernels::gemm::{PANEL, PackedMatrix, rows_at_a_time};
+use crate::problem::Problem;
+use crate::projections::{ProjectionView, States};
+use crate::reminders::{Reminder, Reminders};
+use crate::tape::ChoiceWriter;
+use crate::team::Shared;
+use crate::weights::PackedWeights;
+use std::ops::Range;
+
+/// All that the threads of one forward pass work on.
+///
+/// SAFETY of every access below: in the phases marked *rows* a thread touches only its own rows, in the phases marked
+/// *columns* only its part of the columns (of all its rows, which it may share); `sync()` lies between a phase that
+/// writes and one in which another thread reads.
+pub(super) struct Sequence<'a> {
+    pub(super) problem: &'a Problem,
+    pub(super) weights: &'a PackedWeights,
+    /// The tape.
+    pub(super) gates: Shared<'a, f32>,
+    pub(super) cells: Shared<'a, f32>,
+    pub(super) projections: ProjectionView<'a>,
+    pub(super) choices: ChoiceWriter<'a>,
+    /// Hidden states are written here.
+    pub(super) states: States<'a>,
+    pub(super) summary: Shared<'a, f32>,
+    /// Hidden states and summaries without padding, written only where the padded ones cannot serve as outputs.
+    pub(super) unpadded: [Shared<'a, f32>; 2],
+    /// See [`Work`].
+    pub(super) recurrent: Shared<'a, f32>,
+    pub(super) h_hat: Shared<'a, f32>,
+    pub(super) projected: Shared<'a, f32>,
+    pub(super) stores: Shared<'a, Option<u32>>,
+    pub(super) reminders: Option<SharedReminders<'a>>,
+}
+
+impl Sequence<'_> {
+    /// `c[rows][..] = a[rows][k] * b[k]` for some panels of `b` and a part of k. `a` has a stride.
+    pub(super) fn multiply(
+        &self, panels: Range<usize>, rows: usize, (a, a_stride): (*const f32, usize), b: &PackedMatrix,
+        k: Range<usize>, c: *mut f32,
+    ) {
+        let c_stride = b.panels() * PANEL;
+        let block = rows_at_a_time(rows, k.len());
+        for first in (0..rows).step_by(block) {
+            let rows = block.min(rows - first);
+            for panel in panels.clone() {
+                let b = b.panel(panel)[k.start * PANEL..k.end * PANEL].as_ptr();
+                // SAFETY: the callers took `a` for rows * a_stride >= rows * k floats and `c` for rows * c_stride; see
+                // `Sequence` for who else may touch them.
+                unsafe {
+                    let (a, c) = (a.add(first * a_stride + k.start), c.add(first * c_stride + panel * PANEL));
+                    (self.problem.kernels.multiply_panel)(rows, k.len(), a, a_stride, b, c, c_stride, false);
+                }
+            }
+        }
+    }
+}
+
+/// [`Reminders`] that several threads fill, each its own rows.
+pub(super) struct SharedReminders<'a> {
+    pub(super) most: usize,
+    pub(super) counts: Shared<'a, u32>,
+    pub(super) entries: Shared<'a, Reminder>,
+}
+
+impl<'a> SharedReminders<'a> {
+    pub(super) fn new(reminders: &'a mut Reminders) -> Self {
+        Self {
+            most: reminders.most(),
+            counts: Shared::new(&mut reminders.counts),
+            entries: Shared::new(&mut reminders.entries),
+        }
+    }
+}

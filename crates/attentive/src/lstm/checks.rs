@@ -1,0 +1,83 @@
+//! Whether an input and a carried state fit the layer.
+
+use super::SabLstm;
+use crate::error::{Result, SabError, check_device};
+use crate::io::SabInput;
+use crate::parameters::Weights;
+use crate::state::SabState;
+use burn::tensor::{Int, Tensor};
+
+impl SabLstm {
+    /// Batch and time of an input that fits the layer.
+    pub(super) fn check_input(&self, input: &SabInput, weights: &Weights) -> Result<(usize, usize)> {
+        let (shape, expected) = match input {
+            SabInput::Dense(x) => (x.dims().to_vec(), format!("[batch, time, {}]", self.config.input)),
+            SabInput::Tokens(x) => (x.dims().to_vec(), "[batch, time]".to_string()),
+        };
+        let wrong_width = shape.get(2).is_some_and(|width| *width != self.config.input);
+        if shape[0] == 0 || shape[1] == 0 || wrong_width {
+            let expected = format!("{expected} with at least one row and one step");
+            return Err(SabError::Shape { what: "input", got: shape, expected });
+        }
+        if let SabInput::Dense(x) = input {
+            let expected = weights.dtype;
+            if x.dtype() != expected {
+                return Err(SabError::DType { what: "input", got: x.dtype(), expected });
+            }
+        }
+        let device = match input {
+            SabInput::Dense(x) => x.device(),
+            SabInput::Tokens(x) => x.device(),
+        };
+        check_device("input", &device, &weights.device)?;
+        Ok((shape[0], shape[1]))
+    }
+
+    pub(super) fn check_state(&self, state: &SabState, batch: usize, weights: &Weights) -> Result<()> {
+        let wrong = |what: &str, got: String, right: String| {
+            Err(SabError::State(format!("its {what} is {got}, but {right} is needed")))
+        };
+        let [rows, units] = state.hidden().dims();
+        if rows != batch {
+            return wrong("batch", rows.to_string(), format!("{batch}, the batch of the input,"));
+        }
+        if units != self.config.hidden {
+            return wrong("hidden size", units.to_string(), self.config.hidden.to_string());
+        }
+        if state.k_att() != self.config.k_att {
+            return wrong("`k_att`", state.k_att().to_string(), self.config.k_att.to_string());
+        }
+        if state.cell().is_some() != self.config.cell.carries() {
+            let (has, needs) = if state.cell().is_some() { ("there", "none") } else { ("missing", "one") };
+            return wrong("cell state", has.into(), format!("{needs}, as the cell `{}` has it,", self.config.cell));
+        }
+        let model = self.config.model(0);
+        state.rows().iter().try_for_each(|row| row.check(&model))?;
+        let cell = state.cell().map(|cell| cell.dtype());
+        for got in [Some(state.hidden().dtype()), cell, Some(state.memory_dtype())].into_iter().flatten() {
+            if got != weights.dtype {
+                return wrong("type", format!("{got:?}"), format!("{:?}", weights.dtype));
+            }
+        }
+        let (got, right) = (state.hidden().device(), weights.device.clone().inner());
+        if got != right {
+            return wrong(
+                "device",
+                format!("{got:?}"),
+                format!("{right:?}, as `to_record` and `from_record` make it,"),
+            );
+        }
+        Ok(())
+    }
+
+    /// Tokens on the host, each below `input`.
+    pub(super) fn checked_tokens(&self, tokens: &Tensor<2, Int>) -> Result<Vec<u32>> {
+        let time = tokens.dims()[1];
+        let values = tokens.to_data();
+        let check = |(place, token): (usize, i64)| match usize::try_from(token) {
+            Ok(row) if row < self.config.input => Ok(row as u32),
+            _ => Err(SabError::Token { row: place / time, step: place % time, token, input: self.config.input }),
+        };
+        values.iter::<i64>().enumerate().map(check).collect()
+    }
+}
