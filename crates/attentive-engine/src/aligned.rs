@@ -1,28 +1,28 @@
-//! Floats that begin where a cache line does.
+//! [`Aligned`]: floats that start at a cache line.
 
 use std::ops::{Deref, DerefMut};
 
-/// Floats of a cache line: two vectors of the kernels.
+/// Floats in a cache line: two vectors of the kernels.
 const LINE: usize = 16;
 
-/// Floats that begin where a cache line does. The allocator promises less, and then every second vector lies across two
-/// lines, which costs two accesses.
+/// Floats that start at a cache line. The allocator guarantees less. Without the alignment, every second vector would
+/// straddle two lines and cost two accesses.
 #[derive(Debug, Default)]
 pub(crate) struct Aligned {
-    /// Room for `len` floats behind `start`.
+    /// Has room for `len` floats from `start` on.
     floats: Vec<f32>,
     start: usize,
     len: usize,
 }
 
 impl Aligned {
-    /// Where they begin, in bytes.
+    /// The alignment of the first float, in bytes.
     pub(crate) const ALIGNMENT: usize = LINE * size_of::<f32>();
 
     pub(crate) fn zeros(len: usize) -> Self {
-        // Zeroed pages come from the system untouched.
+        // Zeroed memory comes from the system without being touched.
         let floats = vec![0.0; if len == 0 { 0 } else { len + LINE - 1 }];
-        // At most LINE - 1, if a distance is known at all; any place would be right, only slower.
+        // The distance is at most LINE - 1, if it is known at all. Any start would be correct, only slower.
         let to_line = floats.as_ptr().align_offset(Self::ALIGNMENT);
         Self { start: to_line.min(floats.len() - len), floats, len }
     }

@@ -1,27 +1,27 @@
-//! What can be wrong with a call.
+//! [`EngineError`]: the reasons why the engine refuses a call.
 
 /// A call that the engine refuses. It never computes something else instead.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// A field of a [`Model`](crate::Model) cannot be what it is.
+    /// A field of a [`Model`](crate::Model) has an invalid value.
     #[error("`{field}` is {value}: {hint}")]
     Model {
         /// The field's name.
         field: &'static str,
-        /// What it is now.
+        /// Its current value.
         value: String,
-        /// What would be right.
+        /// A hint at valid values.
         hint: String,
     },
-    /// A slice does not have the length that the model and the batch ask for.
-    #[error("`{what}` has {got} numbers, but {expected} are needed")]
+    /// A slice does not have the length that the model and the batch require.
+    #[error("`{what}` has length {got}, but {expected} is needed")]
     Length {
         /// Which slice.
         what: &'static str,
         /// Its length.
         got: usize,
-        /// The length that would be right.
+        /// The required length.
         expected: usize,
     },
     /// A token is not a row of the input weights.
@@ -36,17 +36,17 @@ pub enum EngineError {
         /// How many symbols the model knows.
         input: usize,
     },
-    /// NaN or infinity in what came in or in what was computed.
+    /// A NaN or an infinity in the input or in a result.
     #[error(
-        "`{what}` holds a NaN or an infinity{place}: clean the data, or lower the learning rate if it grew in training"
+        "`{what}` contains a NaN or an infinity{place}: clean the data, or lower the learning rate if training diverged"
     )]
     NonFinite {
-        /// What holds it.
+        /// The slice that contains it.
         what: &'static str,
-        /// Where it was found, in words; may be empty.
+        /// Its position in words; may be empty.
         place: String,
     },
-    /// What a row carries into the call contradicts itself or the model.
+    /// The carried state of a row contradicts itself or the model.
     #[error("the carried state does not fit: {0}")]
     State(String),
 }
@@ -54,13 +54,13 @@ pub enum EngineError {
 /// `Result` with an [`EngineError`].
 pub type Result<T> = std::result::Result<T, EngineError>;
 
-/// Refuses a slice of another length.
+/// Refuses a slice of the wrong length.
 pub(crate) fn check_length(what: &'static str, got: usize, expected: usize) -> Result<()> {
     if got == expected { Ok(()) } else { Err(EngineError::Length { what, got, expected }) }
 }
 
 /// Whether no value is a NaN or an infinity.
 pub fn all_finite(values: &[f32]) -> bool {
-    // The largest exponent, as whole numbers: the compiler vectorises this, and memory is the limit.
+    // Compares the bits as whole numbers. The compiler vectorises this, so memory is the limit.
     values.iter().fold(0, |largest, x| largest.max(x.to_bits() & 0x7fff_ffff)) < 0x7f80_0000
 }

@@ -1,14 +1,14 @@
-//! The CPU engine of Sparse Attentive Backtracking: a recurrent network that is reminded of its own past, forward and
-//! backward, on plain slices of `f32`.
+//! The CPU engine of Sparse Attentive Backtracking: the forward and backward pass of a recurrent network that is
+//! reminded of its own past, on plain slices of `f32`.
 //!
 //! ```text
-//! Model (parts and options) --parameters()--> names, shapes, how they start
+//! Model (parts and options) --parameters()--> names, shapes, initialisation
 //! parameters -> PackedWeights --+
 //! Call, CallData ---------------+-> forward -> hidden, summary, rows, Tape
 //! Tape, OutputAdjoints -> backward -> Gradients: one sweep over time in reverse (R13)
 //! ```
 //!
-//! A model is put together from four parts, each with one file and one line in a registry:
+//! A model consists of four parts. Each part has one file and one line in a registry:
 //!
 //! | part | | files |
 //! |---|---|---|
@@ -17,9 +17,9 @@
 //! | [`Sparsifier`] | `prominence`, `softmax` (R4-R6, R17) | `sparsifiers/` |
 //! | [`Store`] | `every`, `novelty`, each with a capacity (R2, R18) | `stores/` |
 //!
-//! The rules R1 to R18 are stated in `docs/model.md`. Everything is bit for bit the same for any number of threads, and step
-//! by step as over a whole sequence (R14). What the engine cannot compute is an [`EngineError`]; it never computes something
-//! else instead.
+//! `docs/model.md` states the rules R1 to R18. The results are the same bits for any number of threads, and the same
+//! bits step by step as over a whole sequence (R14). A model or call that the engine cannot compute is an
+//! [`EngineError`]: the engine never computes something else instead.
 //!
 //! ```
 //! use attentive_engine::{Call, CallData, Inputs, InstructionSet, Model, PackedWeights, RowStart, forward};

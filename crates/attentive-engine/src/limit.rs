@@ -1,22 +1,23 @@
-//! The machine's arithmetic limit, by the kernels' own instructions.
+//! The machine's arithmetic limit, measured with the kernels' own instructions.
 
 use crate::kernels::{CHAINS, InstructionSet, Kernels, LANES};
 use crate::team;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Of one measurement: some milliseconds.
+/// Rounds of one measurement, which takes some milliseconds.
 const ROUNDS: usize = 100_000;
 
-/// Multiply-add operations that `threads` threads do at once when nothing but the arithmetic unit holds them up, in
-/// GFLOP/s (a multiplication and an addition are two): one figure for each of `rounds` measurements of some milliseconds.
+/// The rate of multiply-adds that `threads` threads reach together when only the arithmetic units limit them, in
+/// GFLOP/s (a multiply-add counts as two operations). Returns one rate for each of `rounds` measurements of some
+/// milliseconds.
 ///
-/// The engine cannot be faster, so this is what to hold its speed against. On a shared host the figures of two threads
-/// can differ much from one moment to the next: look at several.
+/// The engine cannot be faster than this, so compare its speed with it. On a shared host the rates of two threads can
+/// vary widely from one moment to the next: look at several.
 ///
 /// ```
-/// let figures = attentive_engine::arithmetic_limit(1, 3);
-/// assert!(figures.len() == 3 && figures.iter().all(|gflops| *gflops > 0.1));
+/// let rates = attentive_engine::arithmetic_limit(1, 3);
+/// assert!(rates.len() == 3 && rates.iter().all(|gflops| *gflops > 0.1));
 /// ```
 pub fn arithmetic_limit(threads: usize, rounds: usize) -> Vec<f64> {
     let threads = threads.max(1);

@@ -1,4 +1,5 @@
-//! [`RowMemory`]: what one row remembers (R2, R18). A slot holds the hidden state of a step; the slot map says which.
+//! [`RowMemory`]: the memory of one row (R2, R18). A slot holds the hidden state of a step; the slot map says of which
+//! step.
 
 use crate::error::{EngineError, Result};
 use crate::model::Model;
@@ -7,40 +8,40 @@ use crate::stores::RECEIVED_DECAY;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most steps that a row can take: more than any stream, and far from where numbers overflow.
+/// The largest step count of a row: more than any stream needs, and far below any overflow.
 pub const MOST_STEPS: u64 = 1 << 53;
 
-/// What a row brings into a call besides its states.
+/// The part of a row's carried state that is not tensors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowStart {
     /// Steps that the row has taken since it was fresh.
     pub steps: u64,
-    /// The step that each carried memory is the hidden state of, oldest first; the null slot is step 0.
+    /// The step whose hidden state each carried memory holds, oldest first. The null slot is step 0.
     pub slot_steps: Arc<Vec<u64>>,
-    /// What each carried memory has received; empty: nothing.
+    /// The decayed sum of weights that each carried memory has received (R18). Empty means all zero.
     pub received: Arc<Vec<f32>>,
 }
 
 impl RowStart {
-    /// A row that has taken no step and remembers nothing but the null slot.
+    /// A row that has taken no step and holds only the null slot.
     pub fn fresh() -> Self {
         Self { steps: 0, slot_steps: Arc::new(vec![0]), received: Arc::default() }
     }
 
-    /// Whether it contradicts itself or the model.
+    /// Refuses a start that contradicts itself or the model.
     pub fn check(&self, model: &Model) -> Result<()> {
         let wrong = |why: String| Err(EngineError::State(why));
         if self.steps > MOST_STEPS {
-            return wrong(format!("its `steps` say {}, but {MOST_STEPS} are the most", self.steps));
+            return wrong(format!("its `steps` is {}, but {MOST_STEPS} is the largest value", self.steps));
         }
         if self.slot_steps.first() != Some(&0) {
-            return wrong("its memory has no null slot, step 0, in front".into());
+            return wrong("its memory does not begin with the null slot, step 0".into());
         }
         if let Some(pair) = self.slot_steps.windows(2).find(|pair| pair[0] >= pair[1]) {
-            return wrong(format!("its memories are not in order: step {} stands before step {}", pair[0], pair[1]));
+            return wrong(format!("its memories are out of order: step {} comes before step {}", pair[0], pair[1]));
         }
         if let Some(last) = self.slot_steps.last().filter(|last| **last > self.steps) {
-            return wrong(format!("it remembers step {last}, but has taken {} steps", self.steps));
+            return wrong(format!("it remembers step {last}, but has taken only {} steps", self.steps));
         }
         if let Some(capacity) = model.store.capacity.filter(|capacity| self.slot_steps.len() - 1 > *capacity) {
             let held = self.slot_steps.len() - 1;
@@ -48,26 +49,26 @@ impl RowStart {
         }
         if !self.received.is_empty() && self.received.len() != self.slot_steps.len() {
             let (got, right) = (self.received.len(), self.slot_steps.len());
-            return wrong(format!("{got} of its memories have received weight, but it has {right}"));
+            return wrong(format!("`received` has {got} values, but the row holds {right} memories"));
         }
         if self.received.iter().any(|received| !(received.is_finite() && *received >= 0.0)) {
-            return wrong("what a memory has received is not a number of at least 0".into());
+            return wrong("a value of `received` is negative or not finite".into());
         }
         Ok(())
     }
 }
 
-/// Where the state that a slot remembers lies.
+/// Where the state of a slot is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Among the carried memories of the row.
     Carried(usize),
-    /// In the hidden states of this call, at this step, from 0.
+    /// Among the hidden states of this call, at this step, counted from 0.
     Step(usize),
 }
 
-/// The slots of one row in one call: those carried in, then one for each state that was stored. Slots are never used
-/// twice in a call, so that a tape can speak of a memory that has been forgotten since.
+/// The slots of one row in one call: first the carried ones, then one for each stored state. A slot is never reused
+/// within a call, so that the tape can refer to a memory that was evicted later.
 #[derive(Clone, Debug)]
 pub(crate) struct RowMemory {
     steps_before: u64,
@@ -75,9 +76,9 @@ pub(crate) struct RowMemory {
     k_att: usize,
     /// The step of each slot, ascending.
     slot_steps: Vec<u64>,
-    /// The slots that are left, ascending, where some may have been forgotten.
+    /// The slots that are not evicted, ascending; `None` if the store has no capacity limit.
     live: Option<Vec<u32>>,
-    /// What each live slot has received, where the eviction rule counts it.
+    /// The decayed sum of weights that each live slot has received, if the eviction rule uses it.
     received: Option<Vec<f32>>,
 }
 
@@ -97,17 +98,17 @@ impl RowMemory {
         }
     }
 
-    /// The row's own number of step `t` of this call, counted from 1 (R2).
+    /// The row's own step number for step `t` of this call, counted from 1 (R2).
     pub(crate) fn step(&self, t: usize) -> u64 {
         self.steps_before + t as u64 + 1
     }
 
-    /// The step that a slot holds the hidden state of; 0 is the null slot.
+    /// The step whose hidden state a slot holds; 0 for the null slot.
     pub(crate) fn step_of(&self, slot: usize) -> u64 {
         self.slot_steps[slot]
     }
 
-    /// Where the state that a slot remembers lies.
+    /// Where the state of a slot is stored.
     pub(crate) fn place(&self, slot: usize) -> Place {
         match slot < self.carried {
             true => Place::Carried(slot),
@@ -120,15 +121,15 @@ impl RowMemory {
         slot >= self.carried
     }
 
-    /// Slots that were carried in.
+    /// The number of carried slots.
     pub(crate) fn carried(&self) -> usize {
         self.carried
     }
 
-    /// The slot that step `t` of this call filled, if it filled one.
+    /// The slot that step `t` of this call filled, if any.
     pub(crate) fn filled_by(&self, t: usize) -> Option<usize> {
         let step = self.step(t);
-        // Where every k_att-th state is kept, this is its slot.
+        // Fast path: if every k_att-th state is stored, this is its slot.
         let regular = (step / self.k_att as u64) as usize;
         if self.slot_steps.get(regular) == Some(&step) {
             return Some(regular);
@@ -136,10 +137,10 @@ impl RowMemory {
         self.slot_steps.binary_search(&step).ok()
     }
 
-    /// How many slots there were at step `t` of this call, forgotten ones among them.
+    /// The number of slots at step `t` of this call, including evicted ones.
     pub(crate) fn slots_at(&self, t: usize) -> usize {
         let before = self.step(t) - 1;
-        // Where every k_att-th state is kept.
+        // Fast path: every k_att-th state is stored.
         let regular = (before / self.k_att as u64) as usize + 1;
         let last = |slots: usize| self.slot_steps.get(slots.wrapping_sub(1)).is_some_and(|step| *step <= before);
         if last(regular) && self.slot_steps.get(regular).is_none_or(|step| *step > before) {
@@ -153,7 +154,7 @@ impl RowMemory {
         self.slot_steps.len() - 1
     }
 
-    /// The memories that the next step can be reminded of, as runs of consecutive slots, oldest first.
+    /// The live memories as runs of consecutive slots, oldest first.
     pub(crate) fn runs(&self) -> Runs<'_> {
         match &self.live {
             None => Runs { rest: &[], whole: Some(0..self.slot_steps.len()) },
@@ -161,7 +162,7 @@ impl RowMemory {
         }
     }
 
-    /// Notes what the memories received at a step, and turns the places of a choice into slots.
+    /// Updates the received weights after a step, and converts the positions in a choice to slots.
     pub(crate) fn attend(&mut self, choice: &mut Choice) {
         if let Some(received) = &mut self.received {
             received.iter_mut().for_each(|received| *received *= RECEIVED_DECAY);
@@ -174,7 +175,7 @@ impl RowMemory {
         }
     }
 
-    /// Stores the state of step `t`; where the capacity is reached, another makes room first.
+    /// Stores the state of step `t`. If the memory is full, evicts another one first.
     pub(crate) fn store(&mut self, model: &Model, t: usize) {
         let (step, slot) = (self.step(t), self.slot_steps.len() as u32);
         if let (Some(live), Some(capacity)) = (&mut self.live, model.store.capacity) {
@@ -193,7 +194,7 @@ impl RowMemory {
         self.slot_steps.push(step);
     }
 
-    /// What the row hands on to the next call.
+    /// The row's contribution to the next call's state.
     pub(crate) fn end(&self, time: usize) -> RowEnd {
         let stored = self.slot_steps[self.carried..].iter();
         let forgotten = self.live.as_ref().filter(|live| live.len() < self.slot_steps.len());
@@ -206,16 +207,16 @@ impl RowMemory {
     }
 }
 
-/// What a row remembers after a call.
+/// The memory of a row after a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowEnd {
     /// Steps that the row has taken since it was fresh.
     pub steps: u64,
     /// The steps of this call, from 0, whose states were stored.
     pub stored: Vec<usize>,
-    /// Where the memories lie that are left; `None`: all that were carried in, then all that were stored.
+    /// Where the remaining memories are stored. `None` means all carried ones, then all stored ones.
     pub kept: Option<Vec<Place>>,
-    /// What each memory that is left has received, where the eviction rule counts it; empty otherwise.
+    /// The decayed sum of weights that each remaining memory has received; empty if the eviction rule does not use it.
     pub received: Vec<f32>,
 }
 

@@ -1,4 +1,4 @@
-//! [`Model`]: which parts a model has and where its gradient stops (R1-R18), as one call sees it.
+//! [`Model`]: the parts of a model and the limits of its gradient (R1-R18), for one call.
 
 use crate::cells::Cell;
 use crate::error::{EngineError, Result};
@@ -8,9 +8,9 @@ use crate::scorers::Scorer;
 use crate::sparsifiers::Sparsifier;
 use crate::stores::StoreRule;
 
-/// The largest sizes: a gigabyte of weights has another cause.
+/// The largest `input`. A larger value is taken for a mistake.
 pub const MOST_INPUT: usize = 1 << 24;
-/// See [`MOST_INPUT`].
+/// The largest `hidden`. A larger value is taken for a mistake.
 pub const MOST_HIDDEN: usize = 1 << 16;
 
 /// A model, and the truncation phase of one batch.
@@ -26,7 +26,7 @@ pub struct Model {
     pub scorer: Scorer,
     /// How scores become weights (R4-R6, R17).
     pub sparsifier: Sparsifier,
-    /// Which states are stored and which are forgotten (R2, R18).
+    /// Which states are stored and which are evicted (R2, R18).
     pub store: StoreRule,
     /// How many memories a step may be reminded of (R4, R6).
     pub k_top: KTop,
@@ -36,7 +36,7 @@ pub struct Model {
     pub phase: usize,
     /// Whether gradient enters a memory and the steps before it (R11).
     pub mental_updates: bool,
-    /// What the gradient of the scores reaches (R10).
+    /// Where the gradient of the scores goes (R10).
     pub score_gradient: ScoreGradient,
     /// How often gradient may skip (R12).
     pub hops: Hops,
@@ -61,7 +61,7 @@ impl Model {
         }
     }
 
-    /// Checks every field; the error names the first that is wrong and what would be right.
+    /// Checks every field. The error names the first invalid one and hints at valid values.
     pub fn check(&self) -> Result<()> {
         let wrong = |field, value: usize, hint: &str| {
             Err(EngineError::Model { field, value: value.to_string(), hint: hint.into() })
@@ -87,21 +87,21 @@ impl Model {
         all
     }
 
-    /// Whether the model has an attention at all (R6).
+    /// Whether the model uses attention at all (R6).
     pub fn attends(&self) -> bool {
         self.k_top != KTop::Count(0)
     }
 
-    /// Whether (h, c) pass no gradient from the step after `step` back to `step` (R9).
+    /// Whether the sequential gradient is cut between `step` and the step after it (R9).
     pub fn cut_after(&self, step: u64) -> bool {
         match self.k_trunc {
-            // The phase first: a number of any size is a phase.
+            // Reduce the phase first: it may be a number of any size.
             KTrunc::Every(k) => (step + self.phase as u64 % k as u64).is_multiple_of(k as u64),
             KTrunc::None => false,
         }
     }
 
-    /// `k_top` as a sparsifier takes it; `None` is all.
+    /// `k_top` in the form that a sparsifier takes; `None` means all.
     pub fn most_chosen(&self) -> Option<usize> {
         match self.k_top {
             KTop::Count(count) => Some(count),
@@ -109,7 +109,7 @@ impl Model {
         }
     }
 
-    /// How many reminders a step can have, of those that were asked for.
+    /// The largest number of reminders of a step, at most `asked`.
     pub fn most_reminders(&self, asked: usize, slots: usize) -> usize {
         asked.min(slots).min(self.most_chosen().unwrap_or(slots))
     }

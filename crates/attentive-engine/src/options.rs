@@ -1,11 +1,11 @@
 //! The options of the paper's algorithm (R4, R9, R10, R12), each an enum.
 
-/// How many memories a step may be reminded of, the paper's `k_top` (R4, R6).
+/// How many memories a step may be reminded of: the paper's `k_top` (R4, R6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KTop {
-    /// At most this many; 0 is a plain recurrent network.
+    /// At most this many; 0 gives a plain recurrent network.
     Count(usize),
-    /// Every one: full self-attention by softmax.
+    /// All of them: full self-attention by softmax.
     All,
 }
 
@@ -15,10 +15,10 @@ impl From<usize> for KTop {
     }
 }
 
-/// How far the sequential gradient runs, the paper's `k_trunc` (R9).
+/// How far the sequential gradient runs: the paper's `k_trunc` (R9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KTrunc {
-    /// Truncation points lie this many steps apart.
+    /// Truncation points are this many steps apart.
     Every(usize),
     /// Nothing is cut: full backpropagation through time.
     None,
@@ -36,7 +36,8 @@ impl From<Option<usize>> for KTrunc {
     }
 }
 
-/// Where the grid of truncation points lies: steps with `(t + phase) % k_trunc == 0` are the last of their segment (R9).
+/// The position of the grid of truncation points: steps with `(t + phase) % k_trunc == 0` are the last of their segment
+/// (R9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TruncPhase {
     /// The same grid for every batch.
@@ -70,13 +71,13 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// What the gradient of the scores reaches (R10).
+/// Where the gradient of the scores goes (R10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum ScoreGradient {
-    /// The scorer's parameters only: memories and the query are constants inside the scorer.
+    /// Only to the scorer's parameters: memories and the query are constants inside the scorer.
     Weights,
-    /// The states too, through the threshold as well: the exact derivative of Algorithm 1.
+    /// To the states too, including through the threshold: the exact derivative of Algorithm 1.
     Full,
 }
 
@@ -90,7 +91,7 @@ pub enum Hops {
     One,
 }
 
-/// Reads and writes options that are a number or one word.
+/// Reads and writes options whose value is a number or a word.
 #[cfg(feature = "serde")]
 mod number_or_word {
     use super::{KTop, KTrunc, TruncPhase};

@@ -1,5 +1,5 @@
-//! The one declaration of a model's parameters: name, shape, owner, and how they start. Operands, packing, gradients,
-//! checks, initialisation and the names in files follow from it.
+//! The single declaration of a model's parameters: name, shape, owner and initialisation. Operands, packing, gradients,
+//! checks and the names in files follow from it.
 
 use crate::error::{EngineError, Result, all_finite, check_length};
 
@@ -12,25 +12,25 @@ pub enum Owner {
     Scorer,
 }
 
-/// How a parameter starts.
+/// How a parameter is initialised.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Start {
-    /// Uniform in plus and minus a bound, times a gain.
+    /// Uniform between minus and plus a bound, times a gain.
     Uniform(Gain),
     /// A constant, times the scores' gain.
     Constant(f64),
 }
 
-/// Which gain of the initialisation scales a parameter.
+/// Which gain scales a parameter at initialisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gain {
     /// None.
     One,
-    /// That of the input weights.
+    /// The gain of the input weights.
     Input,
-    /// That of the matrices that project memories and queries.
+    /// The gain of the matrices that project memories and queries.
     Attention,
-    /// That of what scores are made with.
+    /// The gain of the vector or number that turns projections into scores.
     Score,
 }
 
@@ -43,7 +43,7 @@ pub struct Parameter {
     pub shape: Vec<usize>,
     /// The part it belongs to.
     pub owner: Owner,
-    /// How it starts.
+    /// How it is initialised.
     pub start: Start,
 }
 
@@ -56,12 +56,12 @@ impl Parameter {
         Self { name, shape: shape.to_vec(), owner: Owner::Scorer, start }
     }
 
-    /// How many numbers it has.
+    /// The number of its elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether it has none.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -71,10 +71,10 @@ impl Parameter {
 pub(crate) const WEIGHT_IH: usize = 0;
 pub(crate) const WEIGHT_HH: usize = 1;
 pub(crate) const BIAS: usize = 2;
-/// The scorer's follow.
+/// The scorer's parameters follow.
 pub(crate) const SCORER: usize = 3;
 
-/// Refuses values of parameters, in the order of the declaration, that do not have the declared lengths.
+/// Refuses parameter values whose lengths differ from the declaration. The values come in the order of the declaration.
 pub(crate) fn check_lengths(declared: &[Parameter], values: &[&[f32]]) -> Result<()> {
     check_length("parameters", values.len(), declared.len())?;
     declared
@@ -83,7 +83,7 @@ pub(crate) fn check_lengths(declared: &[Parameter], values: &[&[f32]]) -> Result
         .try_for_each(|(parameter, values)| check_length(parameter.name, values.len(), parameter.len()))
 }
 
-/// Refuses values that hold a NaN or an infinity.
+/// Refuses values that contain a NaN or an infinity.
 pub(crate) fn check_finite(declared: &[Parameter], values: &[&[f32]]) -> Result<()> {
     match declared.iter().zip(values).find(|(_, values)| !all_finite(values)) {
         Some((parameter, _)) => Err(EngineError::NonFinite { what: parameter.name, place: String::new() }),

@@ -1,26 +1,27 @@
-//! Large buffers kept from one call to the next: fresh pages from the system cost more than writing them.
+//! Large buffers that are kept between calls, because fresh pages from the system cost more than writing to them.
 
 use crate::aligned::Aligned;
 use std::sync::Mutex;
 
-/// What is kept at most; the rest goes back to the system. Outputs are buffers too, and a caller may drop thousands at once.
+/// The most that is kept; the rest goes back to the system. Outputs are buffers too, and a caller may drop thousands at
+/// once.
 const KEPT_BYTES: usize = 512 << 20;
 const MOST_KEPT: usize = 256;
 
-/// Buffers of fewer floats are left to the allocator, which is fast with them.
+/// Smaller buffers are left to the allocator, which handles them quickly.
 const SMALL: usize = 4096;
 
 static FREE: Mutex<Vec<Aligned>> = Mutex::new(Vec::new());
 
-/// A buffer of floats with unspecified contents, returned for reuse when dropped.
+/// A buffer of floats with unspecified contents, which goes back to the pool when it is dropped.
 #[derive(Debug, Default)]
 pub struct Buffer(Aligned);
 
 impl Buffer {
-    /// Where a buffer begins, in bytes.
+    /// The alignment of a buffer's first float, in bytes.
     pub const ALIGNMENT: usize = Aligned::ALIGNMENT;
 
-    /// A buffer of that length. Its contents are whatever the last user left: write before you read.
+    /// A buffer of at least this length. Its contents are whatever the last user left: write before you read.
     pub(crate) fn take(len: usize) -> Self {
         let mut buffer = if len < SMALL { Aligned::zeros(len) } else { Self::large(len) };
         if cfg!(test) {
@@ -31,7 +32,7 @@ impl Buffer {
 
     fn large(len: usize) -> Aligned {
         let mut free = FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The smallest that fits, and none that is far too large: it stays for whoever needs it.
+        // Take the smallest that fits. A buffer that is far too large stays in the pool for a caller who needs it.
         let fits = |buffer: &Aligned| (len..=2 * len).contains(&buffer.len());
         let fitting = (0..free.len()).filter(|i| fits(&free[*i])).min_by_key(|i| free[*i].len());
         let kept = fitting.map(|i| free.swap_remove(i));
@@ -39,12 +40,12 @@ impl Buffer {
         kept.unwrap_or_else(|| Aligned::zeros(len))
     }
 
-    /// Its floats; there may be more than were asked for.
+    /// Its floats; there may be more than requested.
     pub fn as_slice(&self) -> &[f32] {
         &self.0
     }
 
-    /// Its floats, to be written.
+    /// Its floats, for writing.
     pub fn as_mut_slice(&mut self) -> &mut [f32] {
         &mut self.0
     }
@@ -61,7 +62,7 @@ impl Drop for Buffer {
         if free.len() < MOST_KEPT && (kept + buffer.len()) * size_of::<f32>() <= KEPT_BYTES {
             free.push(buffer);
         } else {
-            // Sizes have changed: what is kept no longer serves, so make room for what does.
+            // The sizes in use have changed, and the kept buffers no longer fit. Make room for new ones.
             free.clear();
         }
     }
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_buffer_is_used_again_and_few_are_kept() {
-        // Larger than what any other test of this process asks for, which would take it otherwise.
+        // Larger than any buffer of other tests in this process, which might take it otherwise.
         let place = |buffer: &Buffer| buffer.as_slice().as_ptr();
         let first = Buffer::take(3_000_001);
         let was = place(&first);

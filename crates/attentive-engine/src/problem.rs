@@ -1,4 +1,4 @@
-//! The sizes of one call, and where everything lies in its buffers.
+//! [`Problem`]: the sizes of one call, and the layout of its buffers.
 
 use crate::cells::Layout;
 use crate::error::{EngineError, Result, all_finite, check_length};
@@ -8,57 +8,58 @@ use crate::memory::RowStart;
 use crate::model::Model;
 use std::sync::Arc;
 
-/// From this many units on the weights do not fit a second-level cache, and the threads split columns instead of rows.
+/// From this many units on, the weights do not fit into a second-level cache, and threads split columns instead of
+/// rows.
 const TOGETHER_FROM_UNITS: usize = 320;
 
-/// Choices of at most this many memories are stored; longer ones are scored again in the backward pass, so that
-/// memory stays O(time * hidden).
+/// Choices of at most this many memories are stored. Longer ones are computed again in the backward pass, so that the
+/// memory use stays O(time * hidden).
 const STORED_CHOICES: usize = 64;
 
-/// What comes in.
+/// The input of a call.
 #[derive(Clone, Debug)]
 pub enum Inputs {
-    /// `[batch, time]` rows of the input weights.
+    /// `[batch, time]`; each token selects a row of the input weights.
     Tokens(Arc<Vec<u32>>),
-    /// `[batch, time, input]`, held elsewhere.
+    /// `[batch, time, input]`, passed in [`CallData`].
     Dense,
 }
 
 /// One call of the engine.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// What is computed.
+    /// The model.
     pub model: Model,
-    /// Steps.
+    /// Number of steps.
     pub time: usize,
-    /// What comes in.
+    /// The input.
     pub inputs: Inputs,
-    /// What each row brings along: as many as the batch has rows.
+    /// The start of each row; the batch has as many rows as this has entries.
     pub rows: Vec<RowStart>,
     /// Whether a backward pass may follow.
     pub tracked: bool,
-    /// Threads; the results are the same bits for any number.
+    /// Number of threads. It does not change a bit of the results.
     pub threads: usize,
     /// Which instructions to use.
     pub instructions: InstructionSet,
-    /// How many reminders to report for each step.
+    /// How many reminders to report per step.
     pub reminders: Option<usize>,
 }
 
-/// The numbers of one call besides the parameters.
+/// The tensors of one call, besides the parameters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallData<'a> {
-    /// `[batch, time, input]`, empty for tokens.
+    /// The dense input, `[batch, time, input]`; empty for tokens.
     pub dense: &'a [f32],
-    /// `[batch, hidden]`; empty: zero.
+    /// The carried hidden state, `[batch, hidden]`; empty means zero.
     pub hidden: &'a [f32],
-    /// `[batch, hidden]`; empty: zero, or no cell state (R15).
+    /// The carried cell state, `[batch, hidden]`; empty means zero, or a cell without a cell state (R15).
     pub cell: &'a [f32],
-    /// `[batch, room, hidden]`, each row's slots first; empty: one slot of zeros for each row.
+    /// The carried memories, `[batch, room, hidden]`, each row's slots first; empty means one slot of zeros per row.
     pub memory: &'a [f32],
 }
 
-/// One call, checked, with all that follows from it.
+/// One checked call, with everything derived from it.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) batch: usize,
@@ -71,7 +72,7 @@ pub(crate) struct Problem {
     pub(crate) padded: usize,
     pub(crate) inputs: Inputs,
     pub(crate) rows: Vec<RowStart>,
-    /// Slots for which there is room in each row.
+    /// The number of slots that each row has room for.
     pub(crate) slot_room: usize,
     /// Slots of the carried memory, `[batch, carried_room, hidden]`.
     pub(crate) carried_room: usize,
@@ -79,12 +80,12 @@ pub(crate) struct Problem {
     pub(crate) threads: usize,
     pub(crate) isa: Isa,
     pub(crate) kernels: &'static Kernels,
-    /// How many reminders to report for each step.
+    /// How many reminders to report per step.
     pub(crate) reminders: Option<usize>,
 }
 
 impl Problem {
-    /// Everything about a call is checked here: what passes can be computed.
+    /// Checks the whole call. The engine can compute every call that passes.
     pub(crate) fn new(call: Call, data: &CallData<'_>) -> Result<Self> {
         let Call { model, time, inputs, rows, tracked, threads, instructions, reminders } = call;
         model.check()?;
@@ -100,7 +101,7 @@ impl Problem {
         let most_carried = rows.iter().map(|start| start.slot_steps.len()).max().unwrap_or(1);
         let carried_room = if data.memory.is_empty() { 1 } else { data.memory.len() / (batch * hidden) };
         if carried_room < most_carried {
-            let why = format!("it has room for {carried_room} memories per row, but a row has {most_carried}");
+            let why = format!("it has room for {carried_room} memories per row, but a row holds {most_carried}");
             return Err(EngineError::State(why));
         }
         let carries = model.cell.carries();
@@ -160,36 +161,36 @@ impl Problem {
         })
     }
 
-    /// Whether all threads work on all rows, or each on rows of its own (see [`crate::team::Worker`]).
+    /// Whether all threads work on all rows together, instead of each on its own rows (see [`crate::team::Worker`]).
     pub(crate) fn together(&self) -> bool {
         self.hidden >= TOGETHER_FROM_UNITS
     }
 
-    /// Threads that have something to do.
+    /// The number of threads that are worth starting.
     pub(crate) fn workers(&self) -> usize {
-        // Multiplications of the whole call. Below this it is over before the threads have started.
+        // Multiplications of the whole call. A smaller call ends before another thread has started.
         const WORTH_A_THREAD: usize = 1 << 21;
         let work = self.batch * self.time * self.gate_width() * self.padded;
         let pieces = if self.together() { self.padded / PANEL } else { self.batch };
         self.threads.clamp(1, pieces.min(work / WORTH_A_THREAD).max(1))
     }
 
-    /// The length of what only attention needs: 0 for a plain recurrent network (R6).
+    /// `len`, or 0 for a plain recurrent network, which has no attention (R6).
     pub(crate) fn if_attends(&self, len: usize) -> usize {
         if self.model.attends() { len } else { 0 }
     }
 
-    /// Whether a step reads the states that memories hold: to be reminded of them, or to decide what is stored.
+    /// Whether a step reads the stored states, for its summary or to decide what to store.
     pub(crate) fn reads_memories(&self) -> bool {
         self.model.attends() || self.model.store.reads_states()
     }
 
-    /// The length of what only a cell state needs (R15).
+    /// `len`, or 0 for a cell without a cell state (R15).
     pub(crate) fn if_carries(&self, len: usize) -> usize {
         if self.layout.carries { len } else { 0 }
     }
 
-    /// Floats of all gate blocks of one row.
+    /// Number of floats in all gate blocks of one row.
     pub(crate) fn gate_width(&self) -> usize {
         self.layout.blocks * self.padded
     }
@@ -202,40 +203,40 @@ impl Problem {
         }
     }
 
-    /// How many floats the scorer's vector takes, whole panels.
+    /// Number of floats of the scorer's vector, in whole panels.
     pub(crate) fn vector_room(&self) -> usize {
         let declared = self.model.parameters();
         self.model.scorer.vector().map_or(0, |place| declared[place].len().next_multiple_of(PANEL))
     }
 
-    /// How many entries of each choice are stored; 0: none, they are computed again.
+    /// How many entries of each choice are stored; 0 means none: they are computed again.
     pub(crate) fn stored_choices(&self) -> usize {
-        // A choice of k has the threshold beside it (R4), and no more entries than there are memories.
+        // A choice of k also stores the threshold (R4), and has at most as many entries as there are memories.
         let k_top = self.model.most_chosen().map_or(usize::MAX, |count| count.saturating_add(1));
         match self.model.store.capacity {
-            // What was forgotten since cannot be scored again.
+            // Memories that were evicted later cannot be scored again.
             Some(capacity) => k_top.min(capacity + 1).min(self.slot_room),
             None if k_top <= STORED_CHOICES => k_top,
             None => 0,
         }
     }
 
-    /// Steps that the tape holds.
+    /// The number of steps on the tape.
     pub(crate) fn tape_steps(&self) -> usize {
         if self.tracked { self.time } else { 1 }
     }
 
-    /// Where the tape has step `t` of row `row`: time first, so that a step's rows lie together.
+    /// The index of step `t` of row `row` on the tape. The tape is time-major, so that a step's rows are adjacent.
     pub(crate) fn tape_row(&self, t: usize, row: usize) -> usize {
         (if self.tracked { t } else { 0 }) * self.batch + row
     }
 
-    /// Where `[batch, time, padded]` has step `t` of row `row`.
+    /// The offset of step `t` of row `row` in `[batch, time, padded]`.
     pub(crate) fn sequence_row(&self, row: usize, t: usize) -> usize {
         (row * self.time + t) * self.padded
     }
 
-    /// Where `[batch, slot_room, padded]` has a slot.
+    /// The index of a slot in `[batch, slot_room, padded]`.
     pub(crate) fn slot(&self, row: usize, slot: usize) -> usize {
         row * self.slot_room + slot
     }

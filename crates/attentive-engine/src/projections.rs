@@ -1,4 +1,4 @@
-//! Projected memories (keys) and queries of one call, and the scores of a row's memories (R3): what both directions need.
+//! Projected memories (keys) and queries of one call, and the scores of a row's memories (R3). Both passes need them.
 
 use crate::memory::{Place, RowMemory};
 use crate::pool::Buffer;
@@ -10,10 +10,10 @@ use std::ops::Range;
 /// Keys and queries in the form that the scorer caches.
 #[derive(Debug)]
 pub(crate) struct Projections {
-    /// `[batch, slot_room, padded]`, and a note for each.
+    /// `[batch, slot_room, padded]`, with one note per key.
     keys: Buffer,
     key_notes: Vec<f32>,
-    /// `[time, batch, padded]`, and a note for each.
+    /// `[time, batch, padded]`, with one note per query.
     queries: Buffer,
     query_notes: Vec<f32>,
 }
@@ -30,7 +30,7 @@ impl Projections {
         }
     }
 
-    /// To be written by several threads, each its own rows.
+    /// A view that several threads write, each its own rows.
     pub(crate) fn share<'a>(&'a mut self, problem: &'a Problem, vector: &'a [f32]) -> ProjectionView<'a> {
         ProjectionView {
             problem,
@@ -42,7 +42,7 @@ impl Projections {
         }
     }
 
-    /// To be read only.
+    /// A read-only view.
     pub(crate) fn view<'a>(&'a self, problem: &'a Problem, vector: &'a [f32]) -> ProjectionView<'a> {
         ProjectionView {
             problem,
@@ -68,13 +68,13 @@ pub(crate) struct ProjectionView<'a> {
 }
 
 impl<'a> ProjectionView<'a> {
-    /// Where the projections of some consecutive slots go.
+    /// Where to write the projections of consecutive slots.
     pub(crate) fn keys_at(&self, row: usize, slots: Range<usize>) -> *mut f32 {
         let padded = self.problem.padded;
         self.keys.at(self.problem.slot(row, slots.start) * padded, slots.len() * padded)
     }
 
-    /// Where the projected queries of some consecutive rows go.
+    /// Where to write the projected queries of consecutive rows.
     pub(crate) fn queries_at(&self, t: usize, rows: Range<usize>) -> *mut f32 {
         let padded = self.problem.padded;
         self.queries.at(self.problem.tape_row(t, rows.start) * padded, rows.len() * padded)
@@ -83,7 +83,7 @@ impl<'a> ProjectionView<'a> {
     /// Turns a projected memory into its cached form.
     ///
     /// # Safety
-    /// The row must be the calling thread's.
+    /// The row must belong to the calling thread.
     pub(crate) unsafe fn finish_key(&self, row: usize, slot: usize) {
         let (problem, index) = (self.problem, self.problem.slot(row, slot));
         // SAFETY: the caller's promise.
@@ -96,7 +96,7 @@ impl<'a> ProjectionView<'a> {
     /// Turns a projected query into its cached form.
     ///
     /// # Safety
-    /// The row must be the calling thread's.
+    /// The row must belong to the calling thread.
     pub(crate) unsafe fn finish_query(&self, row: usize, t: usize) {
         let (problem, index) = (self.problem, self.problem.tape_row(t, row));
         // SAFETY: the caller's promise.
@@ -106,7 +106,7 @@ impl<'a> ProjectionView<'a> {
         }
     }
 
-    /// Scores of some runs of a row's slots against its query at step `t`, one after the other.
+    /// The scores of a row's slots against its query at step `t`, run after run.
     pub(crate) fn scores(
         &self, row: usize, t: usize, runs: impl Iterator<Item = Range<usize>>, room: &mut Room, scores: &mut Vec<f32>,
     ) {
@@ -116,7 +116,7 @@ impl<'a> ProjectionView<'a> {
         for run in runs {
             let (first, filled) = (problem.slot(row, run.start), scores.len());
             scores.resize(filled + run.len(), 0.0);
-            // SAFETY: this row's keys and queries belong to the calling thread, or are written no more.
+            // SAFETY: this row's keys and queries belong to the calling thread, or nobody writes them any more.
             unsafe {
                 let keys = Keys {
                     values: self.keys.slice(first * padded, run.len() * padded),
@@ -127,8 +127,8 @@ impl<'a> ProjectionView<'a> {
             }
         }
         if lost {
-            // One score that is no number would simply not be chosen; all of them make the state NaN, which is
-            // reported.
+            // A single NaN score would silently not be chosen. Setting all of them to NaN makes the state NaN, which is
+            // reported as an error.
             scores.fill(f32::NAN);
         }
     }
@@ -150,7 +150,7 @@ impl<'a> ProjectionView<'a> {
     }
 }
 
-/// The states of a call: what came in and what was made.
+/// The states of a call: the carried ones and the computed ones.
 #[derive(Clone, Copy)]
 pub(crate) struct States<'a> {
     /// `[batch, time, input]`, empty for tokens.
@@ -164,7 +164,7 @@ pub(crate) struct States<'a> {
 }
 
 impl States<'_> {
-    /// The state that a slot remembers.
+    /// The state of a slot.
     pub(crate) fn memory(&self, problem: &Problem, row: usize, memory: &RowMemory, slot: usize) -> *const f32 {
         match memory.place(slot) {
             Place::Step(t) => self.hidden.at(problem.sequence_row(row, t), problem.padded),

@@ -1,6 +1,6 @@
 //! The output layer (R8) with the engine's kernels: `y = V1 h + V2 s + b`, forward and backward.
 //!
-//! The classes are few and the rows many, a shape that general matrix products are slow at.
+//! There are few classes and many rows, a shape for which general matrix products are slow.
 
 use crate::error::{Result, check_length};
 use crate::kernels::gemm::{PANEL, PackedMatrix, TILE_ROWS};
@@ -10,10 +10,10 @@ use crate::team::{self, Shared};
 /// Rows that one thread multiplies at a time: their products stay in the first-level cache.
 const BLOCK: usize = 48;
 
-/// Sizes of one call and what it computes with.
+/// The sizes and parameters of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Readout<'a> {
-    /// Rows of states.
+    /// Number of rows of states.
     pub rows: usize,
     /// Size of a state.
     pub hidden: usize,
@@ -23,13 +23,13 @@ pub struct Readout<'a> {
     pub v1: &'a [f32],
     /// `[hidden, output]`
     pub v2: &'a [f32],
-    /// Threads; the results are the same bits for any number.
+    /// Number of threads. It does not change a bit of the results.
     pub threads: usize,
     /// Which instructions to use.
     pub instructions: InstructionSet,
 }
 
-/// Gradients of everything that went in.
+/// Gradients of all inputs and parameters.
 #[derive(Debug)]
 pub struct ReadoutGradients {
     /// `[rows, hidden]`
@@ -61,7 +61,7 @@ impl Readout<'_> {
         Kernels::of(self.instructions.into())
     }
 
-    /// Whether the sizes fit what is given; an empty `summary` is all zero.
+    /// Checks that the slices fit the sizes. An empty `summary` means all zero.
     fn check(&self, hidden: &[f32], summary: &[f32]) -> Result<()> {
         check_length("hidden", self.hidden.min(1), 1)?;
         check_length("output", self.output.min(1), 1)?;
@@ -79,7 +79,8 @@ impl Readout<'_> {
         }
     }
 
-    /// `y`, `[rows, output]`, from `[rows, hidden]` twice. An empty `summary` is all zero.
+    /// `y`, `[rows, output]`, from hidden states and summaries, `[rows, hidden]` each. An empty `summary` means all
+    /// zero.
     pub fn forward(&self, hidden: &[f32], summary: &[f32], bias: &[f32]) -> Result<Vec<f32>> {
         self.check(hidden, summary)?;
         check_length("bias", bias.len(), self.output)?;
@@ -99,7 +100,7 @@ impl Readout<'_> {
                 if !summary.is_empty() {
                     self.multiply(&summary[first * k..][..rows * k], k, &v2, &mut products, true);
                 }
-                // SAFETY: rows are this thread's own.
+                // SAFETY: these rows belong to this thread.
                 let y = unsafe { shared.slice_mut(first * n, rows * n) };
                 for (y, product) in y.chunks_exact_mut(n).zip(products.chunks_exact(width)) {
                     y.iter_mut().zip(product).zip(bias).for_each(|((y, product), bias)| *y = product + bias);
@@ -114,7 +115,7 @@ impl Readout<'_> {
         let (rows, width) = (a.len() / k, b.panels() * PANEL);
         assert!(b.k() == k && c.len() >= rows * width);
         for panel in 0..b.panels() {
-            // SAFETY: `a` has rows of k floats, `c` rows of `width`, as just checked.
+            // SAFETY: `a` has rows of k floats and `c` has rows of `width` floats, as just checked.
             unsafe {
                 let c = c[panel * PANEL..].as_mut_ptr();
                 (self.kernels().multiply_panel)(rows, k, a.as_ptr(), k, b.panel(panel).as_ptr(), c, width, add);
@@ -122,8 +123,8 @@ impl Readout<'_> {
         }
     }
 
-    /// Gradients from that of `y`; those of hidden states and summaries where they are wanted. An empty `summary` is all
-    /// zero.
+    /// The gradients, from the gradient of `y`. `wanted` selects those of the hidden states and the summaries. An empty
+    /// `summary` means all zero.
     pub fn backward(
         &self, hidden: &[f32], summary: &[f32], d_y: &[f32], wanted: [bool; 2],
     ) -> Result<ReadoutGradients> {
@@ -150,7 +151,7 @@ impl Readout<'_> {
         let tiles = k.div_ceil(TILE_ROWS);
         let threads = threads.min(tiles);
         team::run(threads, |index| {
-            // Threads have columns of the states of their own: rows of V.
+            // Each thread has its own columns of the states, which are rows of V.
             let own = team::share(tiles, index, threads);
             let own = own.start * TILE_ROWS..k.min(own.end * TILE_ROWS);
             for (states, sum) in [hidden, summary].into_iter().zip(sums) {
@@ -176,7 +177,7 @@ impl Readout<'_> {
         let mut products = vec![0.0; BLOCK * width];
         for (block, d_y) in d_y.chunks(BLOCK * n).enumerate() {
             let (start, rows) = (first + block * BLOCK, d_y.len() / n);
-            // SAFETY: rows are this thread's own.
+            // SAFETY: these rows belong to this thread.
             let d = unsafe { d.slice_mut(start * k, rows * k) };
             if k == width {
                 self.multiply(d_y, n, transposed, d, false);
@@ -189,7 +190,7 @@ impl Readout<'_> {
         }
     }
 
-    /// `sum[hidden][output] += states^T d_y` for some columns of the states.
+    /// `sum[hidden][output] += states^T d_y` for the columns `own` of the states.
     fn weight_gradient(&self, states: &[f32], d_y: &[f32], own: std::ops::Range<usize>, sum: Shared<'_, f32>) {
         const PAIRS: usize = 256;
         let (k, n) = (self.hidden, self.output);
@@ -209,8 +210,8 @@ impl Readout<'_> {
                     to[..columns.len()].copy_from_slice(&from[columns.clone()]);
                 }
                 let sum = sum.at(own.start * width + panel * PANEL, (own.len() - 1) * width + PANEL);
-                // SAFETY: `packed` holds own.len() * pairs floats, `right` 16 a pair; these rows of the sum are this
-                // thread's own.
+                // SAFETY: `packed` holds own.len() * pairs floats, and `right` holds 16 per pair. These rows of the sum
+                // belong to this thread.
                 unsafe {
                     let (left, right) = (packed.as_ptr(), right.as_ptr());
                     (self.kernels().accumulate_outer)(own.len(), states.len() / k, left, right, sum, width);

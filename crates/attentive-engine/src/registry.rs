@@ -1,7 +1,7 @@
-//! Names of parts. A family of parts (cells, scorers, sparsifiers, stores) lists its members once; everything that
-//! knows them by name follows from the list.
+//! Names of parts. A family of parts (cells, scorers, sparsifiers, stores) lists its members once. Everything that
+//! looks them up by name follows from this list.
 
-/// Declares a family: an enum of its members, their names, and the part behind each. The first is the default.
+/// Declares a family: an enum of its members, with a name and an implementation for each. The first is the default.
 macro_rules! registry {
     ($(#[$doc:meta])* $family:ident ($what:literal): dyn $interface:ident {
         $($(#[$member_doc:meta])* $member:ident = $name:literal => $part:expr,)+
@@ -13,7 +13,7 @@ macro_rules! registry {
         }
 
         impl $family {
-            /// All of them, the default first.
+            /// All members, the default first.
             pub const ALL: &'static [$family] = &[$($family::$member),+];
 
             /// Its name in configuration files.
@@ -23,7 +23,7 @@ macro_rules! registry {
                 }
             }
 
-            /// The code behind the name.
+            /// Its implementation.
             pub(crate) fn part(self) -> &'static dyn $interface {
                 match self {
                     $($family::$member => &$part,)+
@@ -49,7 +49,7 @@ macro_rules! registry {
             fn from_str(name: &str) -> std::result::Result<Self, String> {
                 Self::ALL.iter().copied().find(|member| member.name() == name).ok_or_else(|| {
                     let names: Vec<&str> = Self::ALL.iter().map(|member| member.name()).collect();
-                    format!("there is no {} \"{name}\": choose one of {}", $what, names.join(", "))
+                    format!("there is no {} \"{name}\"; choose one of {}", $what, names.join(", "))
                 })
             }
         }
@@ -84,7 +84,7 @@ mod tests {
         assert!(Store::ALL.iter().all(|part| part.name().parse() == Ok(*part)));
         assert!(Evict::ALL.iter().all(|part| part.name().parse() == Ok(*part)));
         let wrong = "dott".parse::<Scorer>().expect_err("no such scorer");
-        assert!(wrong.starts_with("there is no scorer \"dott\": choose one of additive, dot, cosine"), "{wrong}");
+        assert!(wrong.starts_with("there is no scorer \"dott\"; choose one of additive, dot, cosine"), "{wrong}");
         assert_eq!((Cell::default(), Store::default()), (Cell::Lstm, Store::Every));
     }
 }

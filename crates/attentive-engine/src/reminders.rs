@@ -1,16 +1,16 @@
-//! [`Reminders`]: what each step was reminded of, and how strongly.
+//! [`Reminders`]: the memories that each step was reminded of, and their weights.
 
 /// One memory that a step was reminded of.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reminder {
-    /// The step that the memory is the hidden state of, counted from 1 since the row was fresh; 0 is the null
-    /// slot, the initial hidden state (R2).
+    /// The step whose hidden state the memory holds, counted from 1 since the row was fresh. 0 is the null slot, the
+    /// initial hidden state (R2).
     pub step: u64,
     /// Its weight in the summary (R4, R6).
     pub weight: f32,
 }
 
-/// For each row and step of a call, the memories with the largest weights: a bounded record.
+/// A bounded record: for each row and step of a call, the memories with the largest weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reminders {
     batch: usize,
@@ -21,23 +21,23 @@ pub struct Reminders {
 }
 
 impl Reminders {
-    /// Room for at most so many reminders per step.
+    /// An empty record with room for `most` reminders per step.
     pub fn new(batch: usize, time: usize, most: usize) -> Self {
         let steps = batch * time;
         Self { batch, time, most, counts: vec![0; steps], entries: vec![Reminder::default(); steps * most] }
     }
 
-    /// Rows of the batch.
+    /// Number of rows in the batch.
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// Steps of the call.
+    /// Number of steps in the call.
     pub fn time(&self) -> usize {
         self.time
     }
 
-    /// What step `t` (from 0) of a row was reminded of, the largest weight first, equal weights oldest first.
+    /// The reminders of step `t` (counted from 0) of a row: the largest weight first, equal weights oldest first.
     /// Weights of zero are left out. Empty outside the batch.
     pub fn at(&self, row: usize, t: usize) -> &[Reminder] {
         if row >= self.batch || t >= self.time {
@@ -47,19 +47,19 @@ impl Reminders {
         &self.entries[step * self.most..][..self.counts[step] as usize]
     }
 
-    /// Fills the entries of one step; `fill` returns how many it has filled.
+    /// Fills the entries of one step. `fill` returns how many entries it has filled.
     pub fn set(&mut self, row: usize, t: usize, fill: impl FnOnce(&mut [Reminder]) -> u32) {
         let step = row * self.time + t;
         self.counts[step] = fill(&mut self.entries[step * self.most..(step + 1) * self.most]);
     }
 
-    /// How many reminders a step has room for.
+    /// The number of reminders that each step has room for.
     pub(crate) fn most(&self) -> usize {
         self.most
     }
 }
 
-/// Puts the largest weights into `entries` and returns how many there are.
+/// Writes the reminders with the largest weights to `entries` and returns their number.
 pub fn keep_largest(entries: &mut [Reminder], chosen: impl Iterator<Item = Reminder>) -> u32 {
     let mut all: Vec<Reminder> = chosen.filter(|reminder| reminder.weight > 0.0).collect();
     all.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.step.cmp(&b.step)));

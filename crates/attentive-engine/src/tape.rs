@@ -1,4 +1,4 @@
-//! What the forward pass leaves for the backward pass: O(time * hidden) for each row.
+//! [`Tape`]: the record that the forward pass leaves for the backward pass, O(time * hidden) per row.
 
 use crate::memory::RowMemory;
 use crate::pool::Buffer;
@@ -9,20 +9,20 @@ use crate::team::Shared;
 use crate::weights::PackedWeights;
 use std::sync::Arc;
 
-/// The record of one forward pass. Buffers are time-major, `[time, batch, ...]`, unless said.
+/// The record of one forward pass. Buffers are time-major, `[time, batch, ...]`, unless stated otherwise.
 #[derive(Debug)]
 pub struct Tape {
     pub(crate) problem: Problem,
     pub(crate) weights: Arc<PackedWeights>,
-    /// What the cell left in its gate blocks, `[time, batch, blocks * padded]`.
+    /// The gate blocks as the cell left them, `[time, batch, blocks * padded]`.
     pub(crate) gates: Buffer,
-    /// Cells, the initial ones first, `[time + 1, batch, padded]`; empty without a cell state.
+    /// Cell states, the initial ones first, `[time + 1, batch, padded]`; empty for a cell without a cell state.
     pub(crate) cells: Buffer,
     pub(crate) projections: Projections,
     pub(crate) choices: Choices,
-    /// What each row remembers; empty until the pass is over.
+    /// The memory of each row; empty until the pass ends.
     pub(crate) memories: Vec<RowMemory>,
-    /// `h(t)` `[batch, time, padded]` where it cannot share the output's memory, because hidden is no multiple of 16.
+    /// `h(t)`, `[batch, time, padded]`, if it cannot share the output's memory because hidden is not a multiple of 16.
     pub(crate) hidden: Buffer,
     /// Initial hidden state, `[batch, padded]`.
     pub(crate) initial_hidden: Buffer,
@@ -55,10 +55,10 @@ impl Tape {
     }
 }
 
-/// The choices of all steps, `[time, batch]`; long ones are not kept but made again.
+/// The choices of all steps, `[time, batch]`. Long choices are not stored but computed again.
 #[derive(Debug)]
 pub(crate) struct Choices {
-    /// Entries for which each choice has room; 0: none is kept.
+    /// The number of entries that each choice has room for; 0 means that no choice is stored.
     room: usize,
     slots: Vec<u32>,
     weights: Buffer,
@@ -89,12 +89,12 @@ impl Choices {
         }
     }
 
-    /// The slots of a choice, if choices are kept.
+    /// The slots of a choice, if choices are stored.
     pub(crate) fn slots(&self, tape_row: usize) -> Option<&[u32]> {
         (self.room > 0).then(|| &self.slots[tape_row * self.room..][..self.lens[tape_row] as usize])
     }
 
-    /// Reads a choice, if choices are kept.
+    /// Reads a choice. Returns false if choices are not stored.
     pub(crate) fn read(&self, tape_row: usize, choice: &mut Choice) -> bool {
         let Some(slots) = self.slots(tape_row) else { return false };
         choice.slots.clear();
@@ -106,7 +106,7 @@ impl Choices {
     }
 }
 
-/// [`Choices`] that several threads write, each its own rows.
+/// [`Choices`] written by several threads, each writing its own rows.
 #[derive(Clone, Copy)]
 pub(crate) struct ChoiceWriter<'a> {
     room: usize,
@@ -118,7 +118,7 @@ pub(crate) struct ChoiceWriter<'a> {
 
 impl ChoiceWriter<'_> {
     /// # Safety
-    /// The row must be the calling thread's.
+    /// The row must belong to the calling thread.
     pub(crate) unsafe fn write(&self, tape_row: usize, choice: &Choice) {
         if self.room == 0 {
             return;

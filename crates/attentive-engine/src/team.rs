@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Runs `body(index)` on `threads` threads, the calling one among them, and waits for all.
+/// Runs `body(index)` on `threads` threads, including the calling one, and waits for all of them.
 pub(crate) fn run(threads: usize, body: impl Fn(usize) + Sync) {
     if threads <= 1 {
         return body(0);
@@ -18,7 +18,7 @@ pub(crate) fn run(threads: usize, body: impl Fn(usize) + Sync) {
     });
 }
 
-/// The part of `0..count` that falls to one of `parts`.
+/// Part `index` of `0..count` when it is divided into `parts`.
 pub(crate) fn share(count: usize, index: usize, parts: usize) -> Range<usize> {
     count * index / parts..count * (index + 1) / parts
 }
@@ -37,7 +37,7 @@ impl Barrier {
         Self { size, arrived: AtomicUsize::new(0), generation: AtomicUsize::new(0), broken: AtomicBool::new(false) }
     }
 
-    /// Waits until all threads of the team are here. Waits are short, so it spins before it yields.
+    /// Waits until all threads of the team have arrived. Waits are short, so it spins before it yields.
     pub(crate) fn wait(&self) {
         if self.size <= 1 {
             return;
@@ -59,11 +59,11 @@ impl Barrier {
 
 /// One thread's place among those that work on a call.
 ///
-/// Small models: each thread takes rows of its own through all steps and meets the others only to add up the weights'
-/// gradients. Large ones (`together`): all threads work on all rows, each on its part of the columns, and keep in step,
-/// so that each reads only its part of weights that do not fit a cache.
+/// With a small model, each thread takes its own rows through all steps and meets the others only to sum the weights'
+/// gradients. With a large model (`together`), all threads work on all rows, each on its part of the columns, and stay
+/// in step. Each thread then reads only its part of weights that do not fit into a cache.
 pub(crate) struct Worker<'a> {
-    /// Rows that this thread works on, alone or with the others.
+    /// The rows that this thread works on, alone or with the others.
     pub(crate) rows: Range<usize>,
     index: usize,
     together: bool,
@@ -76,7 +76,7 @@ impl<'a> Worker<'a> {
         Self { rows, index, together, barrier }
     }
 
-    /// Waits for those that work on the same rows.
+    /// Waits for the threads that work on the same rows.
     pub(crate) fn sync(&self) {
         if self.together {
             self.barrier.wait();
@@ -88,7 +88,7 @@ impl<'a> Worker<'a> {
         self.barrier.wait();
     }
 
-    /// This thread's part of what those that work on the same rows share, `count` pieces.
+    /// This thread's part of `count` pieces that the threads working on the same rows share.
     pub(crate) fn part(&self, count: usize) -> Range<usize> {
         if self.together { share(count, self.index, self.barrier.size) } else { 0..count }
     }
@@ -99,7 +99,7 @@ impl<'a> Worker<'a> {
         self.rows.start + own.start..self.rows.start + own.end
     }
 
-    /// This thread's part of what all threads share, `count` pieces.
+    /// This thread's part of `count` pieces that all threads share.
     pub(crate) fn part_of_all(&self, count: usize) -> Range<usize> {
         share(count, self.index, self.barrier.size)
     }
@@ -107,7 +107,7 @@ impl<'a> Worker<'a> {
 
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
-        // A thread that dies must not leave the others spinning.
+        // A thread that panics must not leave the others spinning.
         if std::thread::panicking() {
             self.barrier.broken.store(true, Ordering::Relaxed);
         }
@@ -116,8 +116,8 @@ impl Drop for Worker<'_> {
 
 /// A buffer whose parts several threads write, each its own rows or columns.
 ///
-/// Every access is checked against the length; that no two threads touch the same element at the same time is
-/// the promise of whoever dereferences the pointer.
+/// Every access is checked against the length. Code that dereferences the pointer must guarantee that no other thread
+/// writes the same element at the same time.
 #[derive(Debug)]
 pub(crate) struct Shared<'a, T> {
     start: *mut T,
@@ -133,7 +133,7 @@ impl<T> Clone for Shared<'_, T> {
 
 impl<T> Copy for Shared<'_, T> {}
 
-// SAFETY: a `Shared` is a pointer and a length; what threads do with the pointer is stated where they do it.
+// SAFETY: a `Shared` is a pointer and a length. Each use of the pointer states why it is safe.
 unsafe impl<T: Send> Send for Shared<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<'_, T> {}
@@ -143,7 +143,7 @@ impl<'a, T: Copy> Shared<'a, T> {
         Self { start: buffer.as_mut_ptr(), len: buffer.len(), lifetime: PhantomData }
     }
 
-    /// A buffer that nobody writes; the mutating methods may not be used on it.
+    /// A buffer that nobody writes. The writing methods must not be used on it.
     pub(crate) fn read_only(buffer: &'a [T]) -> Self {
         Self { start: buffer.as_ptr().cast_mut(), len: buffer.len(), lifetime: PhantomData }
     }
@@ -173,7 +173,7 @@ impl<'a, T: Copy> Shared<'a, T> {
         unsafe { *self.at(index, 1) = value }
     }
 
-    /// Elements to read.
+    /// A slice for reading.
     ///
     /// # Safety
     /// No other thread may be writing them while the slice lives.
@@ -182,7 +182,7 @@ impl<'a, T: Copy> Shared<'a, T> {
         unsafe { std::slice::from_raw_parts(self.at(start, len), len) }
     }
 
-    /// Elements to write.
+    /// A slice for writing.
     ///
     /// # Safety
     /// Nothing else may use them while the slice lives.
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_barrier_lets_nobody_pass_before_all_are_there() {
+    fn a_barrier_lets_no_thread_pass_before_all_have_arrived() {
         for threads in [1, 2, 3, 8] {
             let barrier = Barrier::new(threads);
             let counter = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! In unit tests [`crate::Buffer`] is full of NaN at first, so whatever is read before it is written shows.
+//! In unit tests a new [`crate::Buffer`] is full of NaN, so reading before writing shows in the results.
 
 use crate::kernels::tests::numbers;
 use crate::{
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const INPUT: usize = 3;
 
-/// Two calls, the second with the state of the first; the loss is on the last step and on all summaries.
+/// Runs two calls, the second from the state of the first. The loss is on the last step and on all summaries.
 fn run(model: Model, (batch, time): (usize, usize), dense: bool) {
     let what = format!("{batch} rows, {time} steps, dense {dense}, {model:?}");
     let hidden = model.hidden;
@@ -34,7 +34,7 @@ fn run(model: Model, (batch, time): (usize, usize), dense: bool) {
     let data = CallData { dense: &x, ..CallData::default() };
     let first = forward(call(vec![RowStart::fresh(); batch]), Arc::clone(&weights), data).expect(&what);
 
-    // What the first call leaves is what the second starts from.
+    // The second call starts from the state that the first one leaves.
     let states = &first.hidden.as_slice()[..batch * time * hidden];
     let state = |row: usize, t: usize| &states[(row * time + t) * hidden..][..hidden];
     let null = vec![0.0; hidden];
@@ -64,7 +64,7 @@ fn run(model: Model, (batch, time): (usize, usize), dense: bool) {
     let mut d_hidden = vec![0.0; states.len()];
     (0..batch).for_each(|row| d_hidden[((row + 1) * time - 1) * hidden..][..hidden].fill(1.0));
     let inputs = TapeInputs { dense: &x, hidden: states };
-    // A loss on the last step alone leaves holes in what the sweep visits.
+    // With a loss on the last step alone, the sweep skips some steps.
     for d_summary in [None, Some(vec![0.1; states.len()])] {
         let d_summary = d_summary.as_deref();
         let outputs = OutputAdjoints { hidden: Some(&d_hidden), summary: d_summary, readouts: Vec::new() };
@@ -99,7 +99,7 @@ fn no_buffer_is_read_before_it_is_written() {
                 (0..).zip(parts.iter().flat_map(|parts| stores.iter().map(move |store| (*parts, *store))))
             {
                 let variants = gradients.into_iter().flat_map(|gradient| [(gradient, true), (gradient, false)]);
-                // Large models take one of the four in turn.
+                // Large models take one of the four variants in turn.
                 let taken = |variant: usize| hidden < 33 || variant == (turn + turn / 4 + turn / 6) % 4;
                 for (_, ((hops, score_gradient), dense)) in variants.enumerate().filter(|(variant, _)| taken(*variant))
                 {

@@ -1,4 +1,4 @@
-//! The parameters as the kernels want them: padded, and packed once a call.
+//! The parameters in the form that the kernels need: padded, and packed once per call.
 
 use crate::aligned::Aligned;
 use crate::cells::Layout;
@@ -10,16 +10,16 @@ use crate::problem::{Inputs, Problem};
 use crate::team;
 use std::sync::Mutex;
 
-/// Fills the panels of a packed matrix, `fill(panel, values)`, on several threads.
+/// Packs a matrix on several threads; `fill(panel, values)` fills a panel.
 fn pack(k: usize, columns: usize, threads: usize, fill: impl Fn(usize, &mut [f32]) + Sync) -> PackedMatrix {
     let mut packed = PackedMatrix::new(k, columns);
-    // Below this a matrix is packed before a thread has started.
+    // A smaller matrix is packed before another thread has started.
     let threads = if k * columns < 1 << 19 { 1 } else { threads };
     {
         let panels: Vec<_> = packed.panels_mut().map(Mutex::new).collect();
         team::run(threads, |index| {
             for panel in team::share(panels.len(), index, threads) {
-                // Each panel is locked once, by the one thread whose share it is.
+                // Each panel is locked once, by the one thread that owns it.
                 let mut slice = panels[panel].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 fill(panel, &mut slice);
             }
@@ -36,14 +36,14 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Where padded column `column` of the gates comes from in a matrix whose blocks of columns fill the blocks `blocks`.
+    /// The source of padded gate column `column` in a matrix whose blocks of columns fill the gate blocks `blocks`.
     fn source(self, blocks: &[usize], column: usize) -> Option<usize> {
         let (block, unit) = (column / self.padded, column % self.padded);
         let from = blocks.iter().position(|filled| *filled == block)?;
         (unit < self.hidden).then_some(from * self.hidden + unit)
     }
 
-    /// Copies rows of `matrix`, whose blocks of columns fill `blocks`, into a panel, row `first_k` on.
+    /// Copies the rows of `matrix`, whose blocks of columns fill `blocks`, into a panel, from row `first_k` on.
     fn copy_rows(self, panel: usize, slice: &mut [f32], first_k: usize, matrix: &[f32], blocks: &[usize]) {
         let width = blocks.len() * self.hidden;
         // Panels never straddle two blocks: padded is a multiple of the panel width.
@@ -62,8 +62,8 @@ impl Sizes {
         }
     }
 
-    /// Packs the transpose of `matrix` (`[rows, blocks * hidden]`): k runs over the gate blocks that it fills, columns over
-    /// its rows.
+    /// Packs the transpose of `matrix`, `[rows, blocks * hidden]`. Its k runs over the gate blocks that the matrix
+    /// fills, and its columns over the matrix's rows.
     fn pack_transposed(self, matrix: &[f32], blocks: &[usize], threads: usize) -> PackedMatrix {
         let width = blocks.len() * self.hidden;
         let (rows, filled) = (matrix.len() / width, Layout::range(blocks));
@@ -83,21 +83,22 @@ impl Sizes {
 /// A matrix of the scorer has one block of columns.
 const ONE_BLOCK: &[usize] = &[0];
 
-/// What the forward pass multiplies by, packed for one kind of input. Made once for a run of calls with the same parameters.
+/// The weights of the forward pass, packed for one kind of input. Several calls with the same parameters can share
+/// them.
 #[derive(Debug)]
 pub struct PackedWeights {
     model: Model,
     /// `[h (, x, 1)] -> gates`: `[recurrent_width, blocks * padded]`
     pub(crate) gates: PackedMatrix,
-    /// Projected inputs of the tokens with the bias added, `[input, blocks * padded]`; empty for dense inputs.
+    /// The projection of each token plus the bias, `[input, blocks * padded]`; empty for dense inputs.
     pub(crate) token_table: Aligned,
-    /// For dense inputs: the bias of blocks that no input fills, `[blocks * padded]`; empty if there is none.
+    /// For dense inputs, the bias of blocks that no input fills, `[blocks * padded]`; empty if there is none.
     pub(crate) constant: Aligned,
-    /// The scorer's matrix of memories; empty without attention.
+    /// The scorer's matrix for memories; empty without attention.
     pub(crate) key: PackedMatrix,
-    /// That of queries, unless it is the same.
+    /// The scorer's matrix for queries; `None` if it is the same.
     query: Option<PackedMatrix>,
-    /// The scorer's vector, whole panels.
+    /// The scorer's vector, in whole panels.
     pub(crate) vector: Aligned,
 }
 
@@ -170,26 +171,26 @@ impl PackedWeights {
         })
     }
 
-    /// The scorer's matrix of queries.
+    /// The scorer's matrix for queries.
     pub(crate) fn query(&self) -> &PackedMatrix {
         self.query.as_ref().unwrap_or(&self.key)
     }
 
-    /// Whether they were packed for this model and this kind of input; a layer may take both.
+    /// Whether they were packed for this model and this kind of input; a layer accepts both kinds.
     pub fn fits(&self, model: &Model, inputs: &Inputs) -> bool {
-        // Where the gradient stops does not matter to the weights.
+        // The limits of the gradient do not affect the packed weights.
         let parts = |model: &Model| (model.input, model.hidden, model.cell, model.scorer, model.attends());
         parts(&self.model) == parts(model) && self.token_table.is_empty() == matches!(inputs, Inputs::Dense)
     }
 }
 
-/// What the backward pass multiplies by: transposes.
+/// The weights of the backward pass: transposes.
 pub(crate) struct BackwardWeights {
     /// gates -> h: `[hidden blocks * padded, padded]`
     pub(crate) weight_hh: PackedMatrix,
-    /// gates -> x: `[input blocks * padded, input]`, where the input wants a gradient.
+    /// gates -> x: `[input blocks * padded, input]`, if the gradient of the input is wanted.
     pub(crate) weight_ih: Option<PackedMatrix>,
-    /// The scorer's, where its gradient enters memories and queries.
+    /// The scorer's matrices, if its gradient enters memories and queries.
     pub(crate) key: Option<PackedMatrix>,
     pub(crate) query: Option<PackedMatrix>,
 }

@@ -6,7 +6,7 @@ use super::sweep::Sweep;
 use crate::scorers::{Cached, Room, ScoresBackward};
 use crate::sparsifiers::{Choice, Weighting};
 
-/// A thread's room for one row's choice.
+/// A thread's scratch space for the attention of one row.
 #[derive(Default)]
 pub(super) struct Scratch<'a> {
     scores: Vec<f32>,
@@ -15,34 +15,35 @@ pub(super) struct Scratch<'a> {
     /// Adjoints of the chosen weights, then of the scores.
     adjoints: Vec<f32>,
     d_summary: Vec<f32>,
-    /// The memories whose score has an adjoint: the adjoint, the key, its adjoint, and whether that is the first.
+    /// For each memory whose score has an adjoint: this adjoint, the key, the key's adjoint, and whether nothing has
+    /// been added to the key's adjoint before.
     d_scores: Vec<f32>,
     keys: Vec<Cached<'a>>,
     d_keys: Vec<*mut f32>,
     first: Vec<bool>,
-    /// What the next lane will touch.
+    /// The memory that the next lane will touch.
     ahead: Vec<*const f32>,
 }
 
 impl<'a> Sweep<'a> {
-    /// rows: the derivative of R3-R7 for one lane. Leaves the adjoint of the projected query in the chunk.
+    /// rows: computes the derivative of R3-R7 for one lane. Leaves the adjoint of the projected query in the chunk.
     pub(super) fn remind(&self, lane: Lane, index: usize, place: usize, t: usize, scratch: &mut Scratch<'a>) {
         let (problem, padded, row) = (self.problem, self.problem.padded, lane.row);
         let d_query = self.chunk.d_query_at(place);
-        // SAFETY: see `Sweep`; rows. Slots of this row are this thread's.
+        // SAFETY: see `Sweep`; rows. The slots of this row belong to this thread.
         unsafe {
             self.chunk.query_touched.set(place, false);
             // R12: gradient that has skipped does not leave through this step's attention.
             let leaves = !lane.skipped && {
                 self.recall(row, t, scratch);
-                // R5: nothing was chosen, nothing learns.
+                // R5: nothing was chosen, so no gradient flows.
                 scratch.choice.weighting != Weighting::Nothing
             };
             if !leaves {
                 d_query.write_bytes(0, padded);
                 return;
             }
-            // R7: the adjoint of s is that of h, and what the loss has of its own.
+            // R7: the adjoint of s is the adjoint of h plus the loss's own derivative with respect to s.
             scratch.d_summary.resize(padded, 0.0);
             let mut d_summary = Total::new(problem.kernels, padded, scratch.d_summary.as_mut_ptr());
             d_summary.add(self.lanes.at(self.lanes.d_h, index));
@@ -68,10 +69,11 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// rows: `weight_i * ds` into each chosen memory (R10, R11), and the adjoints of the weights, `m_i . ds`.
+    /// rows: adds `weight_i * ds` to each chosen memory (R10, R11), and computes the adjoints of the weights, `m_i .
+    /// ds`.
     ///
     /// # Safety
-    /// As for `Sweep`; the row must be this thread's.
+    /// As for `Sweep`; the row must belong to this thread.
     unsafe fn enter_memories(&self, row: usize, scratch: &mut Scratch<'a>) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let (memory, d_summary) = (&self.tape.memories[row], scratch.d_summary.as_ptr());
@@ -79,10 +81,10 @@ impl<'a> Sweep<'a> {
         scratch.adjoints.clear();
         for (&slot, &weight) in scratch.choice.slots.iter().zip(&scratch.choice.weights).take(chosen) {
             let state = self.states.memory(problem, row, memory, slot as usize);
-            // SAFETY: the caller's promise; each spans `padded` floats, and hidden states are only read.
+            // SAFETY: guaranteed by the caller; each spans `padded` floats, and hidden states are only read.
             unsafe {
                 scratch.adjoints.push((problem.kernels.dot)(padded, d_summary, state));
-                // The state behind a carried slot belongs to an earlier call.
+                // The state of a carried slot belongs to an earlier call and gets no gradient.
                 if weight > 0.0 && problem.model.mental_updates && memory.is_new(slot as usize) {
                     let place = problem.slot(row, slot as usize);
                     let add = self.memories.touch_memory(place);
@@ -92,10 +94,10 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// rows: the memories whose score has an adjoint.
+    /// rows: collects the memories whose score has an adjoint.
     ///
     /// # Safety
-    /// As for `Sweep`; the row must be this thread's.
+    /// As for `Sweep`; the row must belong to this thread.
     unsafe fn collect_scores(&self, row: usize, scratch: &mut Scratch<'a>) {
         let Scratch { choice, adjoints, d_scores, keys, d_keys, first, .. } = scratch;
         d_scores.clear();
@@ -103,12 +105,12 @@ impl<'a> Sweep<'a> {
         d_keys.clear();
         first.clear();
         for (&slot, &d_score) in choice.slots.iter().zip(adjoints.iter()) {
-            // R13: a score without an adjoint makes no work, neither here nor at its memory's step.
+            // R13: a score without an adjoint costs nothing, neither here nor at its memory's step.
             if d_score != 0.0 {
                 let place = self.problem.slot(row, slot as usize);
                 d_scores.push(d_score);
                 d_keys.push(self.memories.key_at(place));
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe {
                     keys.push(self.projections.key(row, slot as usize));
                     first.push(!self.memories.touch_key(place));
@@ -117,8 +119,8 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Asks for what [`remind`](Sweep::remind) will read and write of a lane's memories, while another lane is computed: each
-    /// row's memories are spread over more than a cache near the core holds.
+    /// Prefetches the memories that [`remind`](Sweep::remind) will read and write for a lane, while another lane is
+    /// computed. The memories of a row are larger than a cache near the core.
     pub(super) fn look_ahead(&self, lane: Lane, t: usize, scratch: &mut Scratch<'a>) {
         let (problem, row) = (self.problem, lane.row);
         let kept = self.tape.choices.slots(problem.tape_row(t, row)).filter(|_| !lane.skipped);
@@ -135,8 +137,8 @@ impl<'a> Sweep<'a> {
         unsafe { (problem.kernels.prefetch_rows)(problem.padded, &scratch.ahead) };
     }
 
-    /// What step `t` of a row was reminded of: from the tape, or scored again where choices are long. Then nothing has been
-    /// forgotten in this call, so all slots of that time count.
+    /// Restores the choice of step `t` of a row: from the tape, or by computing it again if choices are too long to
+    /// store. In the latter case no memory is ever evicted, so all slots of that time take part.
     fn recall(&self, row: usize, t: usize, scratch: &mut Scratch<'a>) {
         let problem = self.problem;
         if self.tape.choices.read(problem.tape_row(t, row), &mut scratch.choice) {

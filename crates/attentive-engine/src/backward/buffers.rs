@@ -1,4 +1,4 @@
-//! The sweep's buffers, and how its threads see them. Each pair of structs is an owner and a view of it.
+//! The sweep's buffers, and the threads' views of them. The structs come in pairs: an owner and its view.
 
 use super::left::{LeftSides, PAIRS, PackedLeft};
 use crate::kernels::Kernels;
@@ -8,21 +8,21 @@ use crate::problem::{Inputs, Problem};
 use crate::team::Shared;
 use crate::weights::BackwardWeights;
 
-/// How many lanes and steps there is room for.
+/// The capacity for lanes and steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// Lanes that a row may have.
+    /// The largest number of lanes of a row.
     pub(super) kinds: usize,
-    /// Lanes of a step.
+    /// The largest number of lanes of a step.
     pub(super) lanes: usize,
-    /// Steps of a chunk.
+    /// The number of steps in a chunk.
     pub(super) chunk_steps: usize,
 }
 
 impl Sizes {
     pub(super) fn new(problem: &Problem) -> Self {
-        // The more pairs the sweep collects before it hands them over, the less its threads wait for each other, but all of
-        // them should still be in a cache.
+        // The more pairs the sweep collects at a time, the less its threads wait for each other. But all pairs should
+        // still fit into a cache.
         const CACHED_FLOATS: usize = 1 << 20;
         const MOST: usize = 1024;
         let pairs = (CACHED_FLOATS / (4 * problem.padded)).clamp(PAIRS, MOST);
@@ -31,7 +31,7 @@ impl Sizes {
         Self { kinds, lanes, chunk_steps: (pairs / lanes).max(1) }
     }
 
-    /// Pairs of a (row, step) and a lane for which a chunk has room.
+    /// The number of pairs that a chunk has room for, one per lane and step.
     pub(super) fn chunk(&self) -> usize {
         self.chunk_steps * self.lanes
     }
@@ -58,7 +58,7 @@ impl Buffers {
     }
 }
 
-/// Adjoints of memories and of their projections, `[batch, slot_room, padded]`, valid where touched.
+/// Adjoints of memories and of their projections, `[batch, slot_room, padded]`. Valid where marked as touched.
 pub(super) struct MemoryAdjoints {
     memory: Buffer,
     key: Buffer,
@@ -88,8 +88,8 @@ impl MemoryAdjoints {
     }
 }
 
-/// [`MemoryAdjoints`], slot by slot. Every method that reads or writes a slot is *rows*: the slot's row must be the calling
-/// thread's, or a sync of all must lie behind what wrote it.
+/// [`MemoryAdjoints`], slot by slot. Every method that reads or writes a slot is *rows*: the slot's row must belong to
+/// the calling thread, or a sync of all threads must have followed the write.
 #[derive(Clone, Copy)]
 pub(super) struct MemoryView<'a> {
     padded: usize,
@@ -100,22 +100,22 @@ pub(super) struct MemoryView<'a> {
 }
 
 impl<'a> MemoryView<'a> {
-    /// Where the adjoint of a memory lies; not written unless touched.
+    /// Where the adjoint of a memory is stored. Uninitialised unless touched.
     pub(super) fn memory_at(&self, slot: usize) -> *mut f32 {
         self.memory.at(slot * self.padded, self.padded)
     }
 
-    /// Where the adjoint of a projected memory lies; not written unless touched.
+    /// Where the adjoint of a projected memory is stored. Uninitialised unless touched.
     pub(super) fn key_at(&self, slot: usize) -> *mut f32 {
         self.key.at(slot * self.padded, self.padded)
     }
 
-    /// Marks a memory, and returns whether it was marked before.
+    /// Marks a memory as touched, and returns whether it was touched before.
     ///
     /// # Safety
     /// *rows*
     pub(super) unsafe fn touch_memory(&self, slot: usize) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let before = self.memory_touched.get(slot);
             self.memory_touched.set(slot, true);
@@ -123,12 +123,12 @@ impl<'a> MemoryView<'a> {
         }
     }
 
-    /// Marks a projected memory, and returns whether it was marked before.
+    /// Marks a projected memory as touched, and returns whether it was touched before.
     ///
     /// # Safety
     /// *rows*
     pub(super) unsafe fn touch_key(&self, slot: usize) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let before = self.key_touched.get(slot);
             self.key_touched.set(slot, true);
@@ -141,7 +141,7 @@ impl<'a> MemoryView<'a> {
     /// # Safety
     /// *rows*
     pub(super) unsafe fn memory(&self, slot: usize) -> Option<*const f32> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.memory_touched.get(slot).then(|| self.memory_at(slot).cast_const()) }
     }
 
@@ -150,12 +150,12 @@ impl<'a> MemoryView<'a> {
     /// # Safety
     /// *rows*
     pub(super) unsafe fn key(&self, slot: usize) -> Option<&'a [f32]> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.key_touched.get(slot).then(|| self.key.slice(slot * self.padded, self.padded)) }
     }
 }
 
-/// What the sweep collects of a few steps for the weights' gradients. A pair is a (row, step) with an adjoint.
+/// The data of a few steps that the sweep collects for the weights' gradients. A pair is a (row, step) with an adjoint.
 pub(super) struct Chunk {
     rows: Vec<Option<u32>>,
     query_touched: Vec<bool>,
@@ -189,12 +189,12 @@ impl Chunk {
     }
 }
 
-/// [`Chunk`], place by place.
+/// [`Chunk`], pair by pair.
 #[derive(Clone, Copy)]
 pub(super) struct ChunkView<'a> {
     padded: usize,
     gate_width: usize,
-    /// Whose the pair is, if there is one.
+    /// The row of the pair, if there is a pair.
     pub(super) rows: Shared<'a, Option<u32>>,
     /// Which queries have an adjoint.
     pub(super) query_touched: Shared<'a, bool>,
@@ -219,7 +219,7 @@ impl ChunkView<'_> {
     }
 }
 
-/// Adjoints of the lanes of one step, and what the step after handed down.
+/// Adjoints of the lanes of one step, and those handed down by the following step.
 pub(super) struct Lanes {
     d_h: Buffer,
     d_key: Buffer,
@@ -255,11 +255,12 @@ impl Lanes {
 #[derive(Clone, Copy)]
 pub(super) struct LaneView<'a> {
     padded: usize,
-    /// Adjoint of h, then of h_hat.
+    /// Adjoint of h, later of h_hat.
     pub(super) d_h: Shared<'a, f32>,
-    /// Adjoint of the projection of h as a memory; empty unless it enters h (R10).
+    /// Adjoint of the projection of h as a memory; empty unless this gradient enters h (R10).
     pub(super) d_key: Shared<'a, f32>,
-    /// Adjoints that the step after handed down: of h, and of c, of which one is read and the other written, by turns.
+    /// Adjoints of h and c that the following step handed down. Of the two buffers for c, one is read and the other
+    /// written; they swap after each step.
     pub(super) carry_h: Shared<'a, f32>,
     pub(super) carry_c: [Shared<'a, f32>; 2],
 }
@@ -270,7 +271,7 @@ impl LaneView<'_> {
     }
 }
 
-/// Where the loss has a derivative, and its derivative through readouts.
+/// Where the derivative of the loss is not zero, and its derivative through readouts.
 pub(super) struct LossAdjoints {
     touched: Vec<bool>,
     through_readouts: [Buffer; 2],
@@ -295,17 +296,17 @@ impl LossAdjoints {
     }
 }
 
-/// [`LossAdjoints`].
+/// A view of [`LossAdjoints`].
 #[derive(Clone, Copy)]
 pub(super) struct LossView<'a> {
     /// `[time, batch]`
     pub(super) touched: Shared<'a, bool>,
-    /// `[batch, padded]` of this step, each; empty without readouts.
+    /// Of this step, `[batch, padded]` each; empty without readouts.
     pub(super) hidden: Shared<'a, f32>,
     pub(super) summary: Shared<'a, f32>,
 }
 
-/// Room for the packed left-hand sides of a chunk's products.
+/// Buffers for the packed left-hand sides of a chunk's products.
 pub(super) struct Left {
     widths: [usize; 3],
     buffers: [Buffer; 3],
@@ -328,7 +329,7 @@ impl Left {
     }
 }
 
-/// A sum of vectors on the way to its place. The first is not copied there if a second one comes.
+/// A sum of vectors, built up in place. The first vector is copied only if no second one follows.
 pub(super) struct Total {
     kernels: &'static Kernels,
     len: usize,
@@ -342,25 +343,25 @@ impl Total {
     }
 
     /// # Safety
-    /// `from` must be readable and the total's place writable for `len` floats, whole vectors, and what was added before must
-    /// still be there.
+    /// `from` must be readable and the destination writable for `len` floats, a multiple of the vector length. Vectors
+    /// added earlier must still be valid.
     pub(super) unsafe fn add(&mut self, from: *const f32) {
         self.so_far = Some(match self.so_far {
             None => from,
             Some(before) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { (self.kernels.sum)(self.len, before, from, self.to) };
                 self.to.cast_const()
             }
         });
     }
 
-    /// Puts the sum into its place.
+    /// Completes the sum at its destination.
     ///
     /// # Safety
     /// As for [`add`](Total::add).
     pub(super) unsafe fn finish(&mut self) {
-        // SAFETY: the caller's promise; the place is not what is copied into it.
+        // SAFETY: guaranteed by the caller; source and destination differ.
         unsafe {
             match self.so_far {
                 None => self.to.write_bytes(0, self.len),

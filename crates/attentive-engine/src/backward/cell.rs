@@ -1,4 +1,4 @@
-//! The derivative of a step's cell (R1, R15), and what goes on to the step before (R9).
+//! The derivative of a step's cell (R1, R15), and the adjoints handed down to the previous step (R9).
 
 use super::lanes::{Lane, LaneList};
 use super::sweep::Sweep;
@@ -7,7 +7,7 @@ use crate::kernels::gemm::{PANEL, PackedMatrix};
 use crate::team::{Shared, Worker};
 
 impl Sweep<'_> {
-    /// columns: the derivative of the cell for all lanes. Leaves the adjoints of the gates in the chunk.
+    /// columns: computes the derivative of the cell for all lanes. Leaves the adjoints of the gates in the chunk.
     pub(super) fn cells(
         &self, worker: &Worker<'_>, place: usize, lanes: &LaneList, t: usize, carry_c: [Shared<'_, f32>; 2],
     ) {
@@ -34,7 +34,7 @@ impl Sweep<'_> {
                 d_cell: before.map_or(null, |before| self.lanes.at(carry_c[0], before)),
                 d_gates: self.chunk.d_gates_at(place),
                 d_cell_before: if layout.carries { self.lanes.at(carry_c[1], lane_place) } else { null },
-                // What was handed down to this step has been gathered: its place is free.
+                // The adjoints handed down to this step have been gathered, so their buffer is free.
                 d_hidden_before: if layout.passes_hidden {
                     self.lanes.at(self.lanes.carry_h, lane_place)
                 } else {
@@ -48,11 +48,11 @@ impl Sweep<'_> {
         }
     }
 
-    /// columns: adjoints of h(t-1) and c(t-1), where the gradient is not cut (R9).
+    /// columns: computes the adjoints of h(t-1) and c(t-1), unless the gradient is cut (R9).
     pub(super) fn hand_down(&self, worker: &Worker<'_>, place: usize, lanes: &mut LaneList, t: usize) {
         lanes.carried_from.fill(None);
         if t == 0 {
-            // What lies before this call is data (R14).
+            // States from before this call are data (R14).
             return;
         }
         let mut any = false;
@@ -65,7 +65,8 @@ impl Sweep<'_> {
             }
         }
         if any {
-            // Only gate blocks that the hidden state fills; where it enters h_hat directly too, that is there already.
+            // Only the gate blocks that the hidden state fills take part. If h(t-1) also enters h_hat directly, that
+            // part of the adjoint is already in place.
             let layout = self.problem.layout;
             let (count, width) = (lanes.list.len(), self.problem.gate_width());
             let skipped = Layout::range(layout.hidden).start * self.problem.padded;

@@ -7,7 +7,7 @@ use crate::kernels::gemm::PANEL;
 use crate::team::{Shared, Worker};
 
 impl Sweep<'_> {
-    /// rows: adjoints of h and s through the readouts (R8).
+    /// rows: computes the adjoints of h and s through the readouts (R8).
     pub(super) fn read_back(&self, worker: &Worker<'_>, t: usize) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let (own, losses) = (worker.own_rows(), [self.loss.hidden, self.loss.summary]);
@@ -37,7 +37,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// rows: the adjoint of h(t) from the step after, from the steps that remembered it, and from the loss.
+    /// rows: sums the adjoint of h(t) from the following step, from the steps that were reminded of it, and from the
+    /// loss.
     pub(super) fn gather(&self, lane: Lane, index: usize, t: usize, before: Option<usize>) {
         let (problem, padded, lanes) = (self.problem, self.problem.padded, self.lanes);
         let slot = self.remembered_slot(lane, t);
@@ -64,15 +65,15 @@ impl Sweep<'_> {
         }
     }
 
-    /// rows: adds an output's adjoint at one step, given and through readouts.
+    /// rows: adds an output's adjoint at one step, both the direct part and the part through readouts.
     ///
     /// # Safety
-    /// No other thread may use the total, and the row must be this thread's.
+    /// No other thread may use the total, and the row must belong to this thread.
     pub(super) unsafe fn add_output(
         &self, given: Option<&[f32]>, through_readouts: Shared<'_, f32>, row: usize, t: usize, total: &mut Total,
     ) {
         let (hidden, padded) = (self.problem.hidden, self.problem.padded);
-        // SAFETY: the caller's promise; without padding a given row spans whole vectors.
+        // SAFETY: guaranteed by the caller; without padding a direct row spans whole vectors.
         unsafe {
             if let Some(given) = given {
                 let from = &given[(row * self.problem.time + t) * hidden..][..hidden];
@@ -89,8 +90,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// Whether a row's lane takes the adjoints of the memory that step `t` stored, and which slot that is: with one hop
-    /// only what has skipped does (R12).
+    /// The slot that step `t` stored, if this lane takes the adjoints of that memory. With `hops = one`, only the lane
+    /// that has skipped does (R12).
     pub(super) fn remembered_slot(&self, lane: Lane, t: usize) -> Option<usize> {
         let takes = self.problem.model.attends() && (self.sizes.kinds == 1 || lane.skipped);
         let filled = self.tape.memories[lane.row].filled_by(t).filter(|_| takes);

@@ -4,21 +4,21 @@ use super::sweep::Sweep;
 use crate::team::Worker;
 use std::ops::Range;
 
-/// One adjoint that travels.
+/// One travelling adjoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lane {
     pub(super) row: usize,
-    /// Whether it has come through a memory and may not leave through an attention again (`hops = one` only).
+    /// Whether it came through a memory and must not leave through an attention again (`hops = one` only).
     pub(super) skipped: bool,
 }
 
-/// The lanes of one step of a thread's rows: rows in order, a row's fresh lane before its skipped one. Threads that share
-/// rows have the same list.
+/// The lanes of one step for a thread's rows: rows in order, and a row's lane that has not skipped before the one that
+/// has. Threads that share rows have the same list.
 pub(super) struct LaneList {
     pub(super) list: Vec<Lane>,
-    /// For each row and kind, which lane of the step after handed something down to it.
+    /// For each row and kind of lane, the lane of the following step that handed an adjoint down to it.
     pub(super) carried_from: Vec<Option<usize>>,
-    /// Where the first lane lies in the lane buffers.
+    /// The position of the first lane in the lane buffers.
     pub(super) first: usize,
     first_row: usize,
     kinds: usize,
@@ -36,17 +36,17 @@ impl LaneList {
         }
     }
 
-    /// The entry of a lane in `carried_from`.
+    /// The index of a lane in `carried_from`.
     pub(super) fn key(&self, lane: Lane) -> usize {
         (lane.row - self.first_row) * self.kinds + usize::from(lane.skipped)
     }
 
-    /// Where the lane buffers have what the step after handed down to a lane.
+    /// The position of the adjoints that the following step handed down to a lane, in the lane buffers.
     pub(super) fn before(&self, index: usize) -> Option<usize> {
         self.carried_from[self.key(self.list[index])].map(|before| self.first + before)
     }
 
-    /// The lanes of the thread's own rows: a run of the list.
+    /// The lanes of the thread's own rows, which are consecutive in the list.
     pub(super) fn own(&self, worker: &Worker<'_>) -> Range<usize> {
         let own = worker.own_rows();
         self.list.partition_point(|lane| lane.row < own.start)..self.list.partition_point(|lane| lane.row < own.end)
@@ -54,7 +54,7 @@ impl LaneList {
 }
 
 impl Sweep<'_> {
-    /// rows: marks the steps at which the loss has a derivative that is not exactly zero (R13).
+    /// rows: marks the steps at which the derivative of the loss is not exactly zero (R13).
     pub(super) fn find_loss(&self, worker: &Worker<'_>) {
         for row in worker.own_rows() {
             for t in 0..self.problem.time {
@@ -65,7 +65,8 @@ impl Sweep<'_> {
         }
     }
 
-    /// A row has a lane at step `t` if the loss, the step after or a later step that remembered it left an adjoint there.
+    /// Finds the lanes of step `t`. A row has a lane if the loss, the following step, or a later step that was reminded
+    /// of step `t` left an adjoint there.
     pub(super) fn find_lanes(&self, worker: &Worker<'_>, t: usize, lanes: &mut LaneList) {
         let model = &self.problem.model;
         let (one_kind, attends) = (self.sizes.kinds == 1, model.attends());

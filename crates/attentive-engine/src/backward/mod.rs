@@ -2,19 +2,19 @@
 //!
 //! ```text
 //! backward()           buffers, threads, and the sums without padding
-//!   Sweep::run         the loop over chunks of steps         (sweep)
+//!   Sweep::run         the loop over chunks of steps          (steps)
 //!     find_lanes       which rows have an adjoint at step t   (lanes)
-//!     gather           the adjoint of h(t)                    (outputs)
+//!     gather           the adjoint of h(t)                    (gather)
 //!     remind           through the attention of step t        (attention)
 //!     cells            through the cell of step t             (cell)
 //!     hand_down        to step t-1, unless it is cut off      (cell)
 //!   Products           the weights' gradients of a chunk      (products)
 //! ```
 //!
-//! What travels is a list of *lanes*. A lane is a row whose adjoint at this step is not exactly zero; with `hops = one` a row
-//! has up to two, one that has not skipped yet and one that has (R12). Rows without a lane cost nothing (R13). The adjoints of
-//! gates and queries are collected in a chunk of a few steps, from which the weights' gradients are made before it leaves the
-//! cache. Buffers are described in `buffers`.
+//! The sweep carries a list of *lanes* from step to step. A lane is a row whose adjoint at this step is not exactly
+//! zero. With `hops = one` a row has up to two lanes: one that has not skipped yet and one that has (R12). Rows without
+//! a lane cost nothing (R13). The adjoints of gates and queries are collected in a chunk of a few steps. The weights'
+//! gradients are computed from the chunk while it is still in the cache. `buffers` describes the buffers.
 
 mod attention;
 mod buffers;
@@ -40,32 +40,32 @@ use buffers::{Buffers, Sizes};
 use products::Sums;
 use sweep::Sweep;
 
-/// Gradients of everything that went into a call.
+/// The gradients of all inputs of a call.
 #[derive(Debug)]
 pub struct Gradients {
-    /// Of the parameters, in their order and layout.
+    /// The gradients of the parameters, in their order and layout.
     pub parameters: Vec<Vec<f32>>,
-    /// `[batch, time, input]`, if it was asked for.
+    /// The gradient of the dense input, `[batch, time, input]`, if it was requested.
     pub input: Option<Vec<f32>>,
 }
 
-/// What the tape does not own itself.
+/// The values of the forward pass that the tape does not own.
 #[derive(Clone, Copy, Debug)]
 pub struct TapeInputs<'a> {
-    /// `[batch, time, input]`, empty for tokens.
+    /// The dense input, `[batch, time, input]`; empty for tokens.
     pub dense: &'a [f32],
     /// The forward pass's hidden states, `[batch, time, hidden]`.
     pub hidden: &'a [f32],
 }
 
-/// The gradients of a call from the derivative of the loss by its outputs. `parameters` and `inputs` must be what the
-/// forward pass had.
+/// The gradients of a call, from the derivative of the loss with respect to its outputs. `parameters` and `inputs` must
+/// be those of the forward pass.
 pub fn backward(
     tape: &Tape, parameters: &[&[f32]], inputs: TapeInputs<'_>, outputs: OutputAdjoints<'_>, input_gradient: bool,
 ) -> Result<Gradients> {
     let problem = &tape.problem;
     if !problem.tracked {
-        let hint = "the forward pass kept no tape: a call whose gradient is wanted is `tracked`".into();
+        let hint = "the forward pass kept no tape; set `tracked` in a call whose gradient is wanted".into();
         return Err(EngineError::Model { field: "tracked", value: "false".into(), hint });
     }
     check_lengths(&problem.model.parameters(), parameters)?;
@@ -88,7 +88,7 @@ pub fn backward(
         outputs,
         states: States {
             dense: inputs.dense,
-            // The tape's own padded copy, or the output itself.
+            // The output itself, or the tape's padded copy of it.
             hidden: Shared::read_only(if problem.hidden == problem.padded {
                 inputs.hidden
             } else {
@@ -109,16 +109,16 @@ pub fn backward(
     Ok(sums.finish(problem))
 }
 
-/// The gradients under way, padded; zero at first.
+/// The sums of the gradients, padded. They start at zero.
 struct PaddedSums {
     /// `[input, gates]`, `[hidden, gates]` and `[gates]`
     weight_ih: Vec<f32>,
     weight_hh: Vec<f32>,
     bias: Vec<f32>,
-    /// `[hidden, padded]` each; without `query` both matrices are one.
+    /// `[hidden, padded]` each; `query` is `None` if one matrix serves both.
     key: Vec<f32>,
     query: Option<Vec<f32>>,
-    /// `[batch, vector]`: each row adds up its own, so that threads do not matter.
+    /// `[batch, vector]`. Each row has its own sum, so that the number of threads does not matter.
     vector: Vec<f32>,
     /// `[batch, time, input]`
     input: Option<Vec<f32>>,
@@ -147,7 +147,7 @@ impl PaddedSums {
             weight_ih: Shared::new(&mut self.weight_ih),
             bias: Shared::new(&mut self.bias),
             key,
-            // Where one matrix projects both, both add to one sum.
+            // If one matrix projects both, both add to the same sum.
             query: self.query.as_mut().map_or(key, |query| Shared::new(query)),
             vector: Shared::new(&mut self.vector),
             vector_room: problem.vector_room(),
@@ -155,12 +155,12 @@ impl PaddedSums {
         }
     }
 
-    /// The gradients in the parameters' own layout.
+    /// The gradients in the parameters' layout.
     fn finish(mut self, problem: &Problem) -> Gradients {
         let (model, layout, gates) = (&problem.model, problem.layout, problem.gate_width());
         let declared = model.parameters();
         if matches!(problem.inputs, Inputs::Tokens(_)) {
-            // Every pair has exactly one token; what no token fills was added up by itself.
+            // Every pair has exactly one token. Blocks that no token fills have their own sum.
             let input_blocks = crate::cells::Layout::range(layout.input);
             let columns = input_blocks.start * problem.padded..input_blocks.end * problem.padded;
             for row in self.weight_ih.chunks_exact(gates) {
@@ -197,7 +197,7 @@ fn without_padding(problem: &Problem, values: Vec<f32>) -> Vec<f32> {
     values.chunks_exact(problem.padded).flat_map(|block| &block[..problem.hidden]).copied().collect()
 }
 
-/// Rows of gate blocks as a parameter has them: its own blocks in its own order, without padding.
+/// Converts rows of gate blocks to a parameter's layout: its own blocks in its own order, without padding.
 fn blocks_without_padding(problem: &Problem, values: Vec<f32>, blocks: &[usize]) -> Vec<f32> {
     if blocks.iter().copied().eq(0..problem.layout.blocks) {
         return without_padding(problem, values);

@@ -4,19 +4,20 @@ use crate::error::{Result, check_length};
 use crate::kernels::gemm::{PANEL, PackedMatrix};
 use crate::problem::Problem;
 
-/// The loss's derivative by the outputs: given, `[batch, time, hidden]` with `None` for all zero, and through readouts.
+/// The derivative of the loss with respect to the outputs. It has direct parts, `[batch, time, hidden]` each with
+/// `None` for all zero, and parts through readouts.
 #[derive(Debug, Default)]
 pub struct OutputAdjoints<'a> {
-    /// By h.
+    /// With respect to h.
     pub hidden: Option<&'a [f32]>,
-    /// By s.
+    /// With respect to s.
     pub summary: Option<&'a [f32]>,
     /// Through readouts of h and s.
     pub readouts: Vec<ReadoutAdjoint<'a>>,
 }
 
-/// The derivative by a readout's output, whose derivative by h and s is made step by step as the sweep goes:
-/// `dh = V1^T dy`, `ds = V2^T dy` (R8). Nothing of size `[batch, time, hidden]` is written.
+/// The derivative of the loss with respect to a readout's output. The sweep computes the adjoints of h and s from it
+/// step by step: `dh = V1^T dy`, `ds = V2^T dy` (R8). Nothing of size `[batch, time, hidden]` is written.
 #[derive(Debug)]
 pub struct ReadoutAdjoint<'a> {
     /// `[batch, time, output]`, or `[batch, output]` if `last_step`.
@@ -30,8 +31,8 @@ pub struct ReadoutAdjoint<'a> {
 }
 
 impl<'a> ReadoutAdjoint<'a> {
-    /// From `d_y` (`[batch, time, output]`, or `[batch, output]` if only the last step is read) and the readout's
-    /// matrices, `[hidden, output]` each. Lengths are checked by [`backward`](crate::backward()).
+    /// Takes `d_y` (`[batch, time, output]`, or `[batch, output]` if only the last step is read) and the readout's
+    /// matrices, `[hidden, output]` each. [`backward`](crate::backward()) checks the lengths.
     pub fn new(d_y: &'a [f32], [hidden, output]: [usize; 2], last_step: bool, v1: &[f32], v2: &[f32]) -> Self {
         let transposed = |v: &[f32]| {
             let fits = v.len() == hidden * output;
@@ -41,7 +42,7 @@ impl<'a> ReadoutAdjoint<'a> {
         Self { d_y, hidden, output, last_step, v1: transposed(v1), v2: transposed(v2) }
     }
 
-    /// Where the rows of step `t` start and how far apart they lie, if this readout sees the step.
+    /// Where the rows of step `t` start and how far apart they lie, or `None` if the readout does not read this step.
     pub(super) fn step(&self, problem: &Problem, t: usize) -> Option<(usize, usize)> {
         match self.last_step {
             true => (t + 1 == problem.time).then_some((0, self.output)),
@@ -64,7 +65,7 @@ impl OutputAdjoints<'_> {
             let steps = if readout.last_step { 1 } else { problem.time };
             check_length("d_y", readout.d_y.len(), problem.batch * steps * readout.output)?;
             for (what, v) in [("v1", &readout.v1), ("v2", &readout.v2)] {
-                // Not only padded: what lies behind the last unit stays zero.
+                // Check `hidden` as well as the padded width: the padding must stay zero.
                 check_length(what, readout.hidden, problem.hidden)?;
                 check_length(what, v.panels() * PANEL, problem.padded)?;
             }

@@ -11,7 +11,7 @@ impl<'a> Sweep<'a> {
         let (problem, chunk_steps) = (self.problem, self.sizes.chunk_steps);
         let mut scratch = Scratch::default();
         let mut lanes = LaneList::new(worker, self.sizes.kinds);
-        // Of the two buffers for the cells' adjoints one is read, the other written, by turns.
+        // Of the two buffers for the adjoints of c, one is read and the other written. They swap after each step.
         let mut carry_c = self.lanes.carry_c;
         let mut products = Products::new(problem, self.states, self.sums, self.left, self.sizes.chunk(), worker);
         self.find_loss(worker);
@@ -36,12 +36,12 @@ impl<'a> Sweep<'a> {
             after_chunk = first_step;
         }
         if problem.model.attends() {
-            // SAFETY: the last phase that wrote the keys' adjoints ended with a sync of all.
+            // SAFETY: the last phase that wrote the keys' adjoints ended with a sync of all threads.
             unsafe { products.add_keys(worker, &self.tape.memories, self.memories) };
         }
     }
 
-    /// One step of one thread's rows; `place` is where the step's part of the chunk begins.
+    /// One step of one thread's rows. `place` is the start of the step's part of the chunk.
     fn step(
         &self, worker: &Worker<'_>, t: usize, place: usize, lanes: &mut LaneList, carry_c: [Shared<'_, f32>; 2],
         scratch: &mut Scratch<'a>,
@@ -82,21 +82,21 @@ impl<'a> Sweep<'a> {
         worker.sync();
     }
 
-    /// rows: notes in the chunk which pairs the step has.
+    /// rows: records in the chunk which pairs the step has.
     fn note_pairs(&self, worker: &Worker<'_>, place: usize, lanes: &LaneList) {
         let own = lanes.own(worker);
         let first = place + lanes.first;
         let end = if own.end == lanes.list.len() { worker.rows.len() * self.sizes.kinds } else { own.end };
         for index in own.start..end {
-            // SAFETY: see `Sweep`; rows. Behind the last lane there is nothing; its thread says so.
+            // SAFETY: see `Sweep`; rows. The thread of the last lane also clears the entries behind it.
             unsafe { self.chunk.rows.set(first + index, lanes.list.get(index).map(|lane| lane.row as u32)) };
         }
     }
 
-    /// The weights' gradients from a chunk of steps: columns, of all rows.
+    /// columns, of all rows: adds the products of a chunk of steps to the weights' gradients.
     fn add_products(&self, worker: &Worker<'_>, products: &mut Products<'_>, first_step: usize, after_chunk: usize) {
         let width = self.sizes.lanes;
-        // SAFETY: see `Sweep`; the chunk was written before a sync of all.
+        // SAFETY: see `Sweep`; the chunk was written before a sync of all threads.
         unsafe {
             let noted = |place: usize| {
                 let t = after_chunk - 1 - place / width;

@@ -11,12 +11,12 @@ use crate::tape::Tape;
 use crate::team::{Shared, Worker};
 use crate::weights::BackwardWeights;
 
-/// All that the threads of one sweep work on. The promise of the forward pass holds here too: *rows* phases touch lanes of
-/// the thread's own rows, *columns* phases the thread's part of the columns of all lanes of its rows, and a `sync()` lies
-/// between. A full chunk is shared by all threads between two `sync_all()`.
+/// Everything that the threads of one sweep share. As in the forward pass, a *rows* phase touches only lanes of the
+/// thread's own rows, a *columns* phase touches only the thread's part of the columns of all lanes of its rows, and a
+/// `sync()` separates the phases. All threads share a full chunk between two `sync_all()`.
 ///
-/// Lanes of a thread's rows lie from `rows.start * kinds` on in the lane buffers, and in the same place of a step's part
-/// of the chunk.
+/// The lanes of a thread's rows start at `rows.start * kinds` in the lane buffers, and at the same offset in a step's
+/// part of the chunk.
 pub(super) struct Sweep<'a> {
     pub(super) problem: &'a Problem,
     pub(super) sizes: Sizes,
@@ -34,7 +34,7 @@ pub(super) struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// columns: `to[lanes] (+)= from[lanes] * weights`, each from its own row on.
+    /// columns: `to[lanes] (+)= from[lanes] * weights`, each from its own first row on.
     pub(super) fn multiply_lanes(
         &self, worker: &Worker<'_>, lanes: usize, (from, first_from): (Shared<'_, f32>, usize), weights: &PackedMatrix,
         (to, first_to): (Shared<'_, f32>, usize), add: bool,
@@ -44,7 +44,7 @@ impl Sweep<'_> {
         self.multiply_rows(worker, lanes, (from, k), weights, (to, first_to), add);
     }
 
-    /// columns: the same for rows that lie `stride` floats apart, at least k for each lane.
+    /// columns: the same for rows that lie `stride` floats apart, with at least k floats for each lane.
     pub(super) fn multiply_rows(
         &self, worker: &Worker<'_>, lanes: usize, (from, stride): (*const f32, usize), weights: &PackedMatrix,
         (to, first_to): (Shared<'_, f32>, usize), add: bool,
@@ -53,7 +53,7 @@ impl Sweep<'_> {
         let c = to.at(first_to * width, lanes * width);
         for panel in worker.part(weights.panels()) {
             let b = weights.panel(panel).as_ptr();
-            // SAFETY: see `Sweep`; columns. The caller took `from` for all lanes, `at` checked `to`.
+            // SAFETY: see `Sweep`; columns. The caller checked `from` for all lanes, and `at` checked `to`.
             unsafe {
                 let c = c.add(panel * PANEL);
                 (self.problem.kernels.multiply_panel)(lanes, k, from, stride, b, c, width, add);

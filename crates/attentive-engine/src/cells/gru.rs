@@ -1,8 +1,8 @@
 //! PyTorch's gated recurrent unit (R15), forward and backward.
 //!
-//! `r = sigmoid(W_ir x + W_hr h + b_r)`, `z` likewise, `n = tanh(W_in x + b_n + r * (W_hn h + b_hn))`,
-//! `h_hat = (1 - z) * n + z * h`. The candidate's two products meet behind the reset gate, so each has a gate block: n, r,
-//! z, and q for `W_hn h + b_hn`. In this order the input fills the first three and the hidden state the last three.
+//! `r = sigmoid(W_ir x + W_hr h + b_r)`, `z` likewise, `n = tanh(W_in x + b_n + r * (W_hn h + b_hn))`, `h_hat = (1 - z)
+//! * n + z * h`. The reset gate is applied between the candidate's two products, so each of them has a gate block: n,
+//! r, z, and q for `W_hn h + b_hn`. In this order the input fills the first three and the hidden state the last three.
 
 use super::{CellBackward, CellForward, Layout, RecurrentCell};
 use crate::kernels::math::{sigmoid, tanh};
@@ -42,12 +42,12 @@ impl RecurrentCell for Gru {
     }
 
     unsafe fn forward(&self, isa: Isa, padded: usize, units: (usize, usize), row: CellForward) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { (Kernels::of(isa).forward)(padded, units, row) }
     }
 
     unsafe fn backward(&self, isa: Isa, padded: usize, units: (usize, usize), row: CellBackward) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { (Kernels::of(isa).backward)(padded, units, row) }
     }
 }
@@ -63,7 +63,7 @@ kernel_table! {
 /// Leaves n, r, z and q in the gate blocks.
 ///
 /// # Safety
-/// As [`RecurrentCell::forward`] says, with the instruction set of `S`.
+/// As for [`RecurrentCell::forward`]; the instruction set of `S` must be available.
 #[inline(always)]
 unsafe fn cell_forward<S: Simd>(padded: usize, units: (usize, usize), row: CellForward) {
     for unit in (units.0..units.1).step_by(LANES) {
@@ -88,12 +88,12 @@ unsafe fn cell_forward<S: Simd>(padded: usize, units: (usize, usize), row: CellF
 /// The derivative of [`cell_forward`].
 ///
 /// # Safety
-/// As [`RecurrentCell::backward`] says, with the instruction set of `S`.
+/// As for [`RecurrentCell::backward`]; the instruction set of `S` must be available.
 #[inline(always)]
 unsafe fn cell_backward<S: Simd>(padded: usize, units: (usize, usize), row: CellBackward) {
     for unit in (units.0..units.1).step_by(LANES) {
         if unit.is_multiple_of(2 * LANES) {
-            // A cache line each: the tape of the step before is far away, and the products come first.
+            // One cache line per block: the tape of the previous step is far away, and its products come first.
             let gates = row.gates.wrapping_add(unit).wrapping_sub(BLOCKS * row.batch * padded);
             (0..BLOCKS).for_each(|block| S::prefetch(gates.wrapping_add(block * padded)));
         }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::kernels::tests::{both_isas, close, numbers, sigmoid, slope};
 
-    /// The cell in f64: n, r, z, q, h_hat from what fills the blocks n, r, z, q.
+    /// The cell in f64: n, r, z, q, h_hat from the contents of the blocks n, r, z, q.
     fn cell(pre: &[f32], input: Option<&[f32]>, before: &[f32], hidden: usize) -> Vec<[f64; 5]> {
         (0..hidden)
             .map(|u| {
@@ -153,7 +153,7 @@ mod tests {
                 h_hat: h_hat.as_mut_ptr(),
             };
             for units in [(0, 16), (16, 32)] {
-                // SAFETY: extents as the kernel asks.
+                // SAFETY: extents as the kernel requires.
                 unsafe { Gru.forward(isa, hidden, units, row) };
             }
             for block in 0..4 {
@@ -177,10 +177,10 @@ mod tests {
                 h_hat: again.as_mut_ptr(),
                 batch: 1,
             };
-            // SAFETY: extents as the kernel asks.
+            // SAFETY: extents as the kernel requires.
             unsafe { Gru.backward(isa, hidden, (0, hidden), row) };
-            assert_eq!(again, h_hat, "h_hat is made again bit for bit");
-            // Against central differences of the plain code.
+            assert_eq!(again, h_hat, "h_hat is recomputed bit for bit");
+            // Compare with central differences of the plain code.
             let loss = |pre: &[f32], before: &[f32]| -> f64 {
                 let units = cell(pre, with_input.then_some(&input), before, hidden);
                 units.iter().zip(&d_h).map(|(unit, d)| unit[4] * f64::from(*d)).sum()

@@ -35,12 +35,12 @@ impl RecurrentCell for Lstm {
     }
 
     unsafe fn forward(&self, isa: Isa, padded: usize, units: (usize, usize), row: CellForward) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { (Kernels::of(isa).forward)(padded, units, row) }
     }
 
     unsafe fn backward(&self, isa: Isa, padded: usize, units: (usize, usize), row: CellBackward) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { (Kernels::of(isa).backward)(padded, units, row) }
     }
 }
@@ -53,10 +53,10 @@ kernel_table! {
     }
 }
 
-/// The place of g among the gates, the one that is a tanh.
+/// The index of the gate g, the one with a tanh.
 const CANDIDATE: usize = 2;
 
-/// Where the four gates of unit 0 lie: each gate is a run of `hidden` floats, in the order i, f, g, o.
+/// Loads the four gates of some units. Each gate is a run of `hidden` floats, in the order i, f, g, o.
 #[inline(always)]
 unsafe fn load_gates<S: Simd>(gates: *const f32, hidden: usize, unit: usize) -> [S::V; 4] {
     // SAFETY: the caller promises four runs of `hidden` floats and unit + LANES <= hidden.
@@ -65,17 +65,17 @@ unsafe fn load_gates<S: Simd>(gates: *const f32, hidden: usize, unit: usize) -> 
 
 /// `c = sigmoid(f) * c + sigmoid(i) * tanh(g)`, `h_hat = sigmoid(o) * tanh(c)`.
 ///
-/// `gates` holds the pre-activations and receives the activations. `input` is added to them if it is not null:
-/// the projected input of a token.
+/// `gates` holds the pre-activations and receives the activations. If `input` is not null, it is the projected input of
+/// a token, which is added to the pre-activations.
 ///
 /// # Safety
-/// As [`RecurrentCell::forward`] says, with the instruction set of `S`.
+/// As for [`RecurrentCell::forward`]; the instruction set of `S` must be available.
 #[inline(always)]
 unsafe fn cell_forward<S: Simd>(hidden: usize, units: (usize, usize), row: CellForward) {
     let CellForward { gates, input, cell_before, cell, h_hat, .. } = row;
     // SAFETY: unit + LANES <= units.1 <= hidden.
     unsafe {
-        // Short loops one after another: a long one waits for its own results, with nothing else at hand to compute.
+        // Several short loops: a single long one would wait for its own results without other work to do.
         for gate in 0..GATES {
             for unit in (units.0..units.1).step_by(LANES) {
                 let place = gates.add(gate * hidden + unit);
@@ -101,12 +101,12 @@ unsafe fn cell_forward<S: Simd>(hidden: usize, units: (usize, usize), row: CellF
 /// As for [`cell_forward`], with the extents given at [`CellBackward`].
 #[inline(always)]
 unsafe fn cell_backward<S: Simd>(hidden: usize, units: (usize, usize), row: CellBackward) {
-    // In registers: through the struct, each would be read again for every vector.
+    // Copied into registers: through the struct, each field would be read again for every vector.
     let CellBackward { gates, cell, cell_before, d_h_hat, d_cell, d_gates, d_cell_before, h_hat, batch, .. } = row;
     let mut unit = units.0;
     while unit < units.1 {
         if unit.is_multiple_of(2 * LANES) {
-            // A cache line each: the tape of the step before is far away, and the products come first.
+            // One cache line per gate: the tape of the previous step is far away, and its products come first.
             let distance = batch * hidden;
             let next = gates.wrapping_add(unit).wrapping_sub(4 * distance);
             (0..4).for_each(|gate| S::prefetch(next.wrapping_add(gate * hidden)));
@@ -178,7 +178,7 @@ mod tests {
                 h_hat: h_hat.as_mut_ptr(),
             };
             for units in [(0, 16), (16, 32)] {
-                // SAFETY: extents as the kernel asks; an LSTM does not read `hidden_before`.
+                // SAFETY: extents as the kernel requires; an LSTM does not read `hidden_before`.
                 unsafe { Lstm.forward(isa, hidden, units, row) };
             }
             for gate in 0..4 {
@@ -197,7 +197,7 @@ mod tests {
                     cell: c.as_ptr(),
                     cell_before: before.as_ptr(),
                     d_h_hat: d_h.as_ptr(),
-                    // No adjoint is one of zeros.
+                    // A null adjoint means zeros.
                     d_cell: if d_c[0] == 0.0 { std::ptr::null() } else { d_c.as_ptr() },
                     d_gates: d_gates.as_mut_ptr(),
                     d_cell_before: d_before.as_mut_ptr(),
@@ -205,10 +205,10 @@ mod tests {
                     h_hat: again.as_mut_ptr(),
                     batch: 1,
                 };
-                // SAFETY: extents as the kernel asks.
+                // SAFETY: extents as the kernel requires.
                 unsafe { Lstm.backward(isa, hidden, (0, hidden), row) };
-                assert_eq!(again, h_hat, "h_hat is made again bit for bit");
-                // Against central differences of the plain code.
+                assert_eq!(again, h_hat, "h_hat is recomputed bit for bit");
+                // Compare with central differences of the plain code.
                 let loss = |pre: &[f32], before: &[f32]| -> f64 {
                     let units = cell(pre, with_input.then_some(&input), before, hidden);
                     let part = |(u, x): (usize, &[f64; 6])| x[5] * f64::from(d_h[u]) + x[4] * f64::from(d_c[u]);

@@ -1,7 +1,7 @@
-//! Recurrent cells (R1, R15): what turns an input and the state before into the provisional hidden state h_hat.
+//! Recurrent cells (R1, R15). A cell computes the provisional hidden state h_hat from an input and the previous state.
 //!
-//! A cell works on *gate blocks*: runs of `padded` floats that products with the input and the hidden state fill. It says
-//! which block of each parameter belongs where, and its kernels do the rest.
+//! A cell works on *gate blocks*: runs of `padded` floats that hold the products with the input and the hidden state.
+//! Its layout says which block of each parameter fills which gate block, and its kernels do the rest.
 
 mod gru;
 mod lstm;
@@ -21,7 +21,7 @@ registry! {
 }
 
 impl Cell {
-    /// Whether a cell state c is carried beside h.
+    /// Whether the cell carries a cell state c besides h.
     pub fn carries(self) -> bool {
         self.part().layout().carries
     }
@@ -31,80 +31,83 @@ impl Cell {
         self.part().layout().gates
     }
 
-    /// The block of the bias, of `hidden` floats each, that keeps the state: what a forget bias is added to.
+    /// The block of the bias that controls how much of the state is kept: the target of a forget bias. Blocks have
+    /// `hidden` floats each.
     pub fn keeping_block(self) -> usize {
         self.part().layout().keeps
     }
 }
 
-/// How a cell's parameters and its gate blocks belong together. Blocks that the input fills are consecutive, as are those
-/// that the hidden state fills, so that products need no gaps.
+/// How a cell's parameters map to its gate blocks. The blocks that the input fills are consecutive, and so are those
+/// that the hidden state fills, so that products have no gaps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// The names of the gates, in the order of the weights' columns.
     pub(crate) gates: &'static str,
-    /// Gate blocks.
+    /// The number of gate blocks.
     pub(crate) blocks: usize,
     /// For each block of `weight_ih`'s columns, the gate block it fills.
     pub(crate) input: &'static [usize],
     /// For each block of `weight_hh`'s columns, the gate block it fills.
     pub(crate) hidden: &'static [usize],
-    /// For each block of the bias, its gate block.
+    /// For each block of the bias, the gate block it fills.
     pub(crate) bias: &'static [usize],
-    /// The block of the bias that keeps the state.
+    /// The block of the bias that controls how much of the state is kept.
     pub(crate) keeps: usize,
-    /// Whether a cell state c is carried beside h.
+    /// Whether the cell carries a cell state c besides h.
     pub(crate) carries: bool,
-    /// Whether h(t-1) enters h_hat beside the products, so that the backward kernel has an adjoint for it.
+    /// Whether h(t-1) enters h_hat directly as well as through the products. The backward kernel then has an adjoint
+    /// for it.
     pub(crate) passes_hidden: bool,
 }
 
 impl Layout {
-    /// The gate blocks that some columns fill.
+    /// The range of gate blocks that the columns `of` fill.
     pub(crate) fn range(of: &[usize]) -> std::ops::Range<usize> {
         let first = of.iter().min().copied().unwrap_or(0);
         first..of.iter().max().map_or(first, |last| last + 1)
     }
 }
 
-/// What [`RecurrentCell::forward`] reads and writes for one row; pointers span `padded` floats unless said.
+/// The arguments of [`RecurrentCell::forward`] for one row. Pointers span `padded` floats unless stated otherwise.
 #[derive(Clone, Copy)]
 pub(crate) struct CellForward {
-    /// Products of the gate blocks, replaced by what backward needs; `blocks * padded`.
+    /// Products of the gate blocks, `blocks * padded`. The kernel replaces them by the values that backward needs.
     pub(crate) gates: *mut f32,
-    /// Added to the products, `blocks * padded`, or null: a token's projected input, or a bias that no input carries.
+    /// Added to the products, `blocks * padded`, or null. It is a token's projected input, or the bias of blocks that
+    /// no input fills.
     pub(crate) input: *const f32,
     /// h(t-1)
     pub(crate) hidden_before: *const f32,
-    /// c(t-1); null without a cell state, as is `cell`.
+    /// c(t-1); null for a cell without a cell state, like `cell`.
     pub(crate) cell_before: *const f32,
     pub(crate) cell: *mut f32,
     pub(crate) h_hat: *mut f32,
 }
 
-/// What [`RecurrentCell::backward`] reads and writes for one row; pointers span `padded` floats unless said.
+/// The arguments of [`RecurrentCell::backward`] for one row. Pointers span `padded` floats unless stated otherwise.
 #[derive(Clone, Copy)]
 pub(crate) struct CellBackward {
-    /// What forward left in the gate blocks, `blocks * padded`.
+    /// The gate blocks as forward left them, `blocks * padded`.
     pub(crate) gates: *const f32,
     /// h(t-1)
     pub(crate) hidden_before: *const f32,
-    /// c(t) and c(t-1); null without a cell state.
+    /// c(t) and c(t-1); null for a cell without a cell state.
     pub(crate) cell: *const f32,
     pub(crate) cell_before: *const f32,
     /// Adjoint of h_hat.
     pub(crate) d_h_hat: *const f32,
-    /// Adjoint of the cell from the next step, or null.
+    /// Adjoint of c(t) from step t+1, or null.
     pub(crate) d_cell: *const f32,
-    /// Adjoint of the products, `blocks * padded`.
+    /// Receives the adjoint of the products, `blocks * padded`.
     pub(crate) d_gates: *mut f32,
-    /// Adjoint of the cell before this step; null without a cell state.
+    /// Receives the adjoint of c(t-1); null for a cell without a cell state.
     pub(crate) d_cell_before: *mut f32,
-    /// Adjoint of h(t-1) beside the products; null where the layout says that there is none.
+    /// Receives the direct adjoint of h(t-1), without the products; null if the layout has none.
     pub(crate) d_hidden_before: *mut f32,
-    /// Receives h_hat, made again; or null.
+    /// Receives the recomputed h_hat, or null.
     pub(crate) h_hat: *mut f32,
-    /// How many rows of the tape lie between this step and the one before, which is next.
+    /// The number of tape rows between this step and the previous one, which the sweep visits next.
     pub(crate) batch: usize,
 }
 
@@ -116,11 +119,11 @@ pub(crate) trait RecurrentCell: Sync {
     fn parameters(&self, input: usize, hidden: usize) -> Vec<Parameter>;
 
     /// # Safety
-    /// Pointers must span what [`CellForward`] says; `units` must be a range of multiples of 16 inside `padded`; the CPU must
-    /// have `isa`.
+    /// Pointers must span the lengths given at [`CellForward`]; `units` must be a range of multiples of 16 inside
+    /// `padded`; the CPU must have `isa`.
     unsafe fn forward(&self, isa: Isa, padded: usize, units: (usize, usize), row: CellForward);
 
     /// # Safety
-    /// As for [`forward`](RecurrentCell::forward), with [`CellBackward`].
+    /// As for [`forward`](RecurrentCell::forward), with the lengths given at [`CellBackward`].
     unsafe fn backward(&self, isa: Isa, padded: usize, units: (usize, usize), row: CellBackward);
 }

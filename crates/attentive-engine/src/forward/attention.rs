@@ -7,7 +7,7 @@ use crate::scorers::Room;
 use crate::sparsifiers::Choice;
 use crate::team::Worker;
 
-/// A thread's room for one row's scores and choice.
+/// A thread's scratch space for the scores and the choice of one row.
 #[derive(Default)]
 pub(super) struct Scratch {
     scores: Vec<f32>,
@@ -17,11 +17,11 @@ pub(super) struct Scratch {
 }
 
 impl Sequence<'_> {
-    /// rows: scores, sparsifier, summary and final hidden state of one row (R3-R7).
+    /// rows: computes scores, weights, summary and final hidden state of one row (R3-R7).
     pub(super) fn remind(&self, row: usize, t: usize, memory: &mut RowMemory, scratch: &mut Scratch) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let choice = &mut scratch.choice;
-        // SAFETY: see `Sequence`; rows. Keys of this row were written by this thread or before a sync.
+        // SAFETY: see `Sequence`; rows. This thread wrote the keys of this row, or a sync followed the write.
         unsafe { self.projections.finish_query(row, t) };
         self.projections.scores(row, t, memory.runs(), &mut scratch.room, &mut scratch.scores);
         problem.model.sparsifier.part().choose(&scratch.scores, problem.model.most_chosen(), choice);
@@ -35,7 +35,7 @@ impl Sequence<'_> {
         let in_place = problem.hidden == padded;
         let sequence_row = problem.sequence_row(row, t);
         let summary_row = if in_place { sequence_row } else { row * padded };
-        // SAFETY: see `Sequence`; rows. Memories are rows that earlier steps of this row wrote.
+        // SAFETY: see `Sequence`; rows. Memories were written by earlier steps of this row.
         unsafe {
             (problem.kernels.summarise)(
                 padded,
@@ -67,13 +67,13 @@ impl Sequence<'_> {
         }
     }
 
-    /// rows: decides whether h(t) is stored (R2, R18); the state itself is where it was made.
+    /// rows: decides whether h(t) is stored (R2, R18). The state itself is not copied.
     pub(super) fn decide(&self, row: usize, t: usize, memory: &mut RowMemory) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let rule = &problem.model.store;
         let (state, newest): (&[f32], &[f32]) = if rule.reads_states() {
             let newest = self.states.memory(problem, row, memory, memory.newest());
-            // SAFETY: see `Sequence`; rows. The newest memory is a row of `padded` floats that is written no more.
+            // SAFETY: see `Sequence`; rows. The newest memory is a row of `padded` floats that nobody writes any more.
             unsafe {
                 let state = self.states.hidden.slice(problem.sequence_row(row, t), padded);
                 (state, std::slice::from_raw_parts(newest, padded))
@@ -89,16 +89,16 @@ impl Sequence<'_> {
         unsafe { self.stores.set(row, stores.then(|| memory.newest() as u32)) };
     }
 
-    /// The keys of the memories that step `t` stored.
+    /// Computes the keys of the memories that step `t` stored.
     pub(super) fn store(&self, worker: &Worker<'_>, t: usize) {
         let (problem, padded) = (self.problem, self.problem.padded);
-        // SAFETY: see `Sequence`; a sync lies behind what wrote this.
+        // SAFETY: see `Sequence`; a sync followed the write.
         let any = worker.rows.clone().any(|row| unsafe { self.stores.get(row) }.is_some());
-        // The last step's memory can only be used by a later call, which computes its key itself.
+        // Only a later call can use the last step's memory, and it computes the key itself.
         if t + 1 == problem.time || !any {
             return;
         }
-        // columns: the projected h of all rows, those that store nothing among them
+        // columns: projects h of all rows, including rows that store nothing
         let (width, rows, key) = (problem.recurrent_width(), worker.rows.len(), &self.weights.key);
         let from = self.recurrent.at(worker.rows.start * width, rows * width);
         let to = self.projected.at(worker.rows.start * padded, rows * padded);

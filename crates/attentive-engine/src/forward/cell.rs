@@ -7,7 +7,7 @@ use crate::problem::Inputs;
 use crate::team::Worker;
 
 impl Sequence<'_> {
-    /// rows: the dense input of step `t`, beside the hidden state.
+    /// rows: copies the dense input of step `t` next to the hidden state.
     pub(super) fn feed(&self, worker: &Worker<'_>, t: usize) {
         let problem = self.problem;
         if t < problem.time && matches!(problem.inputs, Inputs::Dense) {
@@ -22,7 +22,7 @@ impl Sequence<'_> {
         }
     }
 
-    /// columns: gates, cell and h_hat of all rows (R1, R15).
+    /// columns: computes gates, cell and h_hat of all rows (R1, R15).
     pub(super) fn cell(&self, worker: &Worker<'_>, t: usize) {
         let (problem, padded, layout) = (self.problem, self.problem.padded, self.problem.layout);
         let (first, rows, width) = (worker.rows.start, worker.rows.len(), problem.recurrent_width());
@@ -34,7 +34,7 @@ impl Sequence<'_> {
         for block in 0..layout.blocks {
             let of_block = block * padded / PANEL;
             let panels = of_block + unit_panels.start..of_block + unit_panels.end;
-            // The left side is [h, x, 1]; a block may need only a part of it.
+            // The left side is [h, x, 1]. A block may need only part of it.
             let from = if layout.hidden.contains(&block) { 0 } else { padded };
             let to = if layout.input.contains(&block) { width } else { padded };
             self.multiply(panels, rows, (recurrent, width), &self.weights.gates, from..to, gates);
@@ -42,7 +42,7 @@ impl Sequence<'_> {
         let constant = if self.weights.constant.is_empty() { std::ptr::null() } else { self.weights.constant.as_ptr() };
         for row in worker.rows.clone() {
             let tape_row = problem.tape_row(t, row);
-            // Untracked, the tape has one step, and the new cell replaces the old one.
+            // Without a backward pass the tape has one step, and the new cell state replaces the old one.
             let cell_row = if problem.tracked { tape_row + problem.batch } else { tape_row };
             let input = match &problem.inputs {
                 Inputs::Tokens(tokens) => {
@@ -68,7 +68,7 @@ impl Sequence<'_> {
         }
     }
 
-    /// Where the cell puts h_hat. Without attention it is `h` (R6).
+    /// Where the cell writes h_hat. Without attention h_hat is h (R6).
     fn new_hidden(&self, row: usize, t: usize) -> *mut f32 {
         let (problem, padded) = (self.problem, self.problem.padded);
         if problem.model.attends() {
@@ -78,7 +78,7 @@ impl Sequence<'_> {
         }
     }
 
-    /// rows: without attention the hidden state is there already (R6); the next step needs it too.
+    /// rows: without attention the hidden state is already in place (R6). Copies it to the next step's input.
     pub(super) fn without_attention(&self, row: usize, t: usize) {
         let (problem, padded) = (self.problem, self.problem.padded);
         // SAFETY: see `Sequence`; rows.

@@ -1,4 +1,4 @@
-//! Algorithm 1 over a whole sequence, each thread with its rows or columns.
+//! Algorithm 1 over a whole sequence. Each thread works on its rows or columns.
 
 mod attention;
 mod cell;
@@ -22,19 +22,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Forward {
     /// `[batch, time, hidden]`
     pub hidden: Buffer,
-    /// `[batch, time, hidden]`; empty without attention: all zero.
+    /// `[batch, time, hidden]`; empty without attention, which means all zero.
     pub summary: Buffer,
-    /// `[batch, hidden]`, after the last step; empty without a cell state.
+    /// The cell state after the last step, `[batch, hidden]`; empty for a cell without one.
     pub last_cell: Vec<f32>,
-    /// What each row remembers.
+    /// The memory of each row.
     pub rows: Vec<RowEnd>,
-    /// What each step was reminded of, if it was asked for.
+    /// The reminders of each step, if they were requested.
     pub reminders: Option<Reminders>,
-    /// What [`backward`](crate::backward()) needs.
+    /// The record that [`backward`](crate::backward()) needs.
     pub tape: Tape,
 }
 
-/// Copies rows of `hidden` floats into rows of `padded`, zeros behind; all zeros if `from` is empty.
+/// Copies rows of `hidden` floats into rows of `padded` floats and fills the rest with zeros. An empty `from` means
+/// zeros.
 fn pad_rows(problem: &Problem, from: &[f32], to: &mut [f32]) {
     to.fill(0.0);
     if !from.is_empty() {
@@ -46,7 +47,7 @@ fn pad_rows(problem: &Problem, from: &[f32], to: &mut [f32]) {
 /// Runs a sequence. The weights must have been packed for the call's model and kind of input.
 pub fn forward(call: Call, weights: Arc<PackedWeights>, data: CallData<'_>) -> Result<Forward> {
     if !weights.fits(&call.model, &call.inputs) {
-        let hint = "the packed weights are those of another model or kind of input".into();
+        let hint = "the weights were packed for another model or kind of input; pack them again".into();
         return Err(EngineError::Model { field: "model", value: format!("{:?}", call.model), hint });
     }
     let mut tape = Tape::new(Problem::new(call, &data)?, weights);
@@ -66,8 +67,8 @@ pub fn forward(call: Call, weights: Arc<PackedWeights>, data: CallData<'_>) -> R
     let most_reminders = problem.reminders.filter(|_| problem.model.attends());
     let mut reminders = most_reminders.map(|most| Reminders::new(batch, time, most));
 
-    // Where hidden is a multiple of 16 the outputs are the buffers that the engine works in; otherwise rows are
-    // copied out of padded ones as they are made.
+    // If hidden is a multiple of 16, the engine works directly in the outputs. Otherwise it works in padded buffers and
+    // copies each row out as soon as it is computed.
     let (hidden_out, summary_out) = (hidden_states.as_mut_slice(), summaries.as_mut_slice());
     let (hidden_rows, hidden_copy): (&mut [f32], &mut [f32]) =
         if hidden == padded { (hidden_out, &mut []) } else { (tape.hidden.as_mut_slice(), hidden_out) };
@@ -106,7 +107,7 @@ pub fn forward(call: Call, weights: Arc<PackedWeights>, data: CallData<'_>) -> R
     memories.sort_unstable_by_key(|(row, _)| *row);
     tape.memories = memories.into_iter().map(|(_, memory)| memory).collect();
 
-    // A NaN in a row's state stays in it to the end, so the last one tells.
+    // A NaN in a row's state stays there to the end, so checking the last state is enough.
     let last = |row: usize| &hidden_states.as_slice()[(row * time + time - 1) * hidden..][..hidden];
     if let Some(row) = (0..batch).find(|row| !all_finite(last(*row))) {
         let place = format!(" in row {row}: the products overflowed");
@@ -125,17 +126,17 @@ pub fn forward(call: Call, weights: Arc<PackedWeights>, data: CallData<'_>) -> R
     })
 }
 
-/// Buffers that only the pass itself needs.
+/// Buffers that are needed only during the pass.
 struct Work {
-    /// `[batch, recurrent_width]`: what the gates are computed from.
+    /// `[batch, recurrent_width]`: the left side of the gates' products.
     recurrent: Buffer,
     /// `[batch, padded]`; empty without attention.
     h_hat: Buffer,
-    /// `[batch, padded]`: projections of the step's new memories.
+    /// `[batch, padded]`: projections of the memories that the step stores.
     projected: Buffer,
-    /// `[batch, padded]`, where summaries cannot be computed in their place.
+    /// `[batch, padded]`; empty if summaries are computed directly in the output.
     summary: Buffer,
-    /// `[batch]`: the slot that the step fills, if it fills one.
+    /// `[batch]`: the slot that the step fills, if any.
     stores: Vec<Option<u32>>,
 }
 

@@ -9,11 +9,11 @@ use crate::team::Shared;
 use crate::weights::PackedWeights;
 use std::ops::Range;
 
-/// All that the threads of one forward pass work on.
+/// Everything that the threads of one forward pass share.
 ///
-/// SAFETY of every access below: in the phases marked *rows* a thread touches only its own rows, in the phases marked
-/// *columns* only its part of the columns (of all its rows, which it may share); `sync()` lies between a phase that
-/// writes and one in which another thread reads.
+/// SAFETY of every access in this pass: in a phase marked *rows*, a thread touches only its own rows. In a phase marked
+/// *columns*, it touches only its part of the columns, of rows that it may share. A `sync()` separates a phase that
+/// writes from a phase in which another thread reads.
 pub(super) struct Sequence<'a> {
     pub(super) problem: &'a Problem,
     pub(super) weights: &'a PackedWeights,
@@ -22,12 +22,12 @@ pub(super) struct Sequence<'a> {
     pub(super) cells: Shared<'a, f32>,
     pub(super) projections: ProjectionView<'a>,
     pub(super) choices: ChoiceWriter<'a>,
-    /// Hidden states are written here.
+    /// Receives the hidden states.
     pub(super) states: States<'a>,
     pub(super) summary: Shared<'a, f32>,
-    /// Hidden states and summaries without padding, written only where the padded ones cannot serve as outputs.
+    /// Hidden states and summaries without padding. Written only if the padded ones cannot serve as outputs.
     pub(super) unpadded: [Shared<'a, f32>; 2],
-    /// See [`Work`].
+    /// These are described at `Work`.
     pub(super) recurrent: Shared<'a, f32>,
     pub(super) h_hat: Shared<'a, f32>,
     pub(super) projected: Shared<'a, f32>,
@@ -36,7 +36,8 @@ pub(super) struct Sequence<'a> {
 }
 
 impl Sequence<'_> {
-    /// `c[rows][..] = a[rows][k] * b[k]` for some panels of `b` and a part of k. `a` has a stride.
+    /// `c[rows][..] = a[rows][k] * b[k]` for some panels of `b` and a part of k. Rows of `a` lie `a_stride` floats
+    /// apart.
     pub(super) fn multiply(
         &self, panels: Range<usize>, rows: usize, (a, a_stride): (*const f32, usize), b: &PackedMatrix,
         k: Range<usize>, c: *mut f32,
@@ -47,8 +48,8 @@ impl Sequence<'_> {
             let rows = block.min(rows - first);
             for panel in panels.clone() {
                 let b = b.panel(panel)[k.start * PANEL..k.end * PANEL].as_ptr();
-                // SAFETY: the callers took `a` for rows * a_stride >= rows * k floats and `c` for rows * c_stride; see
-                // `Sequence` for who else may touch them.
+                // SAFETY: the callers checked that `a` spans rows * a_stride >= rows * k floats and `c` rows *
+                // c_stride. `Sequence` says which other threads may touch them.
                 unsafe {
                     let (a, c) = (a.add(first * a_stride + k.start), c.add(first * c_stride + panel * PANEL));
                     (self.problem.kernels.multiply_panel)(rows, k.len(), a, a_stride, b, c, c_stride, false);
@@ -58,7 +59,7 @@ impl Sequence<'_> {
     }
 }
 
-/// [`Reminders`] that several threads fill, each its own rows.
+/// [`Reminders`] filled by several threads, each writing its own rows.
 pub(super) struct SharedReminders<'a> {
     pub(super) most: usize,
     pub(super) counts: Shared<'a, u32>,

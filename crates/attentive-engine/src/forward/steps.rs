@@ -6,7 +6,7 @@ use crate::memory::RowMemory;
 use crate::team::Worker;
 
 impl Sequence<'_> {
-    /// Takes a thread's rows through all steps; returns what its own rows remember.
+    /// Takes a thread's rows through all steps. Returns the memories of its own rows.
     pub(super) fn run(&self, worker: &Worker<'_>) -> Vec<RowMemory> {
         let (problem, attends) = (self.problem, self.problem.model.attends());
         let mut scratch = Scratch::default();
@@ -18,7 +18,7 @@ impl Sequence<'_> {
             self.cell(worker, t);
             worker.sync();
             if attends {
-                // columns: the projected h_hat of all rows
+                // columns: projects h_hat of all rows
                 let (rows, padded, query) = (&worker.rows, problem.padded, self.weights.query());
                 let from = self.h_hat.at(rows.start * padded, rows.len() * padded);
                 let to = self.projections.queries_at(t, rows.clone());
@@ -42,7 +42,7 @@ impl Sequence<'_> {
         memories
     }
 
-    /// rows: the initial hidden state, the first input and the keys of the carried memories.
+    /// rows: sets the initial hidden state and the first input, and computes the keys of the carried memories.
     fn start(&self, worker: &Worker<'_>, memories: &[RowMemory]) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let width = problem.recurrent_width();

@@ -1,6 +1,6 @@
-//! Matrix products: weights packed once, 6x16 tiles kept in registers.
+//! Matrix products, with packed weights and 6x16 tiles in registers.
 //!
-//! Every element of a result is added up over k in one fixed order, whatever rows or columns share the call.
+//! Every element of a result is summed over k in one fixed order, regardless of the other rows and columns of the call.
 //! Rows of a batch therefore never influence each other's bits, and neither does the number of threads.
 
 use super::simd::{LANES, Simd};
@@ -11,7 +11,7 @@ use crate::aligned::Aligned;
 pub(crate) const PANEL: usize = WIDTH;
 /// Rows of the largest register tile: 6x16 fills 12 of 16 registers with sums.
 pub(crate) const TILE_ROWS: usize = 6;
-/// How much of k is multiplied before the next rows are: 16 columns of that depth stay in the L1 cache.
+/// The depth of k that is multiplied before moving to the next rows: 16 columns of this depth stay in the L1 cache.
 const K_BLOCK: usize = 320;
 
 /// `[k, n]` stored as panels of 16 columns, `panel[k][16]`, zero beyond n.
@@ -23,7 +23,7 @@ pub(crate) struct PackedMatrix {
 }
 
 impl PackedMatrix {
-    /// Room for `[k, n]`, to be filled by [`PackedMatrix::fill`].
+    /// A matrix of zeros, `[k, n]`; fill it through [`PackedMatrix::panels_mut`].
     pub(crate) fn new(k: usize, n: usize) -> Self {
         let panels = n.div_ceil(PANEL);
         Self { data: Aligned::zeros(panels * k * PANEL), k, panels }
@@ -41,18 +41,18 @@ impl PackedMatrix {
         &self.data[panel * self.k * PANEL..(panel + 1) * self.k * PANEL]
     }
 
-    /// Each panel as a slice of `[k, 16]`, to be filled independently.
+    /// Each panel as a slice of `[k, 16]`. Panels can be filled independently.
     pub(crate) fn panels_mut(&mut self) -> impl Iterator<Item = &mut [f32]> {
         let k = self.k;
         self.data.chunks_mut((k * PANEL).max(1))
     }
 }
 
-/// Writes a tile's sums, or adds them to what is there.
+/// Writes a tile's sums to `c`, or adds them if `add`.
 #[inline(always)]
 unsafe fn finish<S: Simd, const MR: usize>(sums: &Sums<S, MR>, c: *mut f32, c_stride: usize, add: bool) {
     for (m, sum) in sums.iter().enumerate() {
-        // SAFETY: the caller promises MR rows of 16 floats.
+        // SAFETY: the caller guarantees MR rows of 16 floats.
         unsafe {
             let c = c.add(m * c_stride);
             if add {
@@ -71,14 +71,14 @@ unsafe fn finish<S: Simd, const MR: usize>(sums: &Sums<S, MR>, c: *mut f32, c_st
 unsafe fn row_tile<S: Tile, const MR: usize>(
     k: usize, a: *const f32, a_stride: usize, b: *const f32, c: *mut f32, c_stride: usize, add: bool,
 ) {
-    // The results often go to memory that no cache has yet; it comes while they are computed.
+    // The results often go to memory that is in no cache yet. Prefetch it during the computation.
     (0..MR).for_each(|m| S::prefetch(c.wrapping_add(m * c_stride)));
-    // SAFETY: the caller promises a, b and c valid for the extents that the strides span.
+    // SAFETY: the caller guarantees a, b and c valid for the extents that the strides span.
     unsafe { finish::<S, MR>(&S::multiply::<MR>(k, a, Left::Rows(a_stride), b), c, c_stride, add) };
 }
 
-/// How many rows to multiply by all panels before the next rows are: as many as stay in half of the L1 cache, if the
-/// weights then come from the second-level cache; all of them if the weights come from farther away.
+/// The number of rows to multiply by all panels before moving to the next rows. If the weights fit into the
+/// second-level cache, this is as many rows as fit into half of the L1 cache; otherwise it is all rows.
 pub(crate) fn rows_at_a_time(rows: usize, k: usize) -> usize {
     const NEAR_WEIGHTS: usize = 256;
     const L1_FLOATS: usize = 4096;
@@ -88,11 +88,11 @@ pub(crate) fn rows_at_a_time(rows: usize, k: usize) -> usize {
 /// One tile of packed columns: `c[MR][16] += a[k][MR]^T * b[k][16]`.
 #[inline(always)]
 unsafe fn packed_tile<S: Tile, const MR: usize>(k: usize, a: *const f32, b: *const f32, c: *mut f32, c_stride: usize) {
-    // SAFETY: the caller promises a, b and c valid for these extents.
+    // SAFETY: the caller guarantees a, b and c valid for these extents.
     unsafe { finish::<S, MR>(&S::multiply::<MR>(k, a, Left::Packed, b), c, c_stride, true) };
 }
 
-/// Calls a tile of `rows` rows, 1 to 6.
+/// Calls a tile of `rows` rows, from 1 to 6.
 macro_rules! of_height {
     ($rows:expr, $tile:ident::<$simd:ident>($($arg:expr),* $(,)?)) => {
         match $rows {
@@ -123,9 +123,9 @@ pub(super) unsafe fn multiply_panel<S: Tile>(
         let k_end = k * (block + 1) / blocks;
         let mut row = 0;
         for tile in 0..tiles {
-            // Tiles of nearly equal height waste fewer registers than full ones and a remainder.
+            // Tiles of nearly equal height waste fewer registers than full tiles and a remainder.
             let row_end = rows * (tile + 1) / tiles;
-            // SAFETY: row_end <= rows and k_end <= k keep every access inside what the caller promised.
+            // SAFETY: row_end <= rows and k_end <= k keep every access inside what the caller guaranteed.
             unsafe {
                 let (a, b, c) = (a.add(row * a_stride + k_done), panel.add(k_done * PANEL), c.add(row * c_stride));
                 of_height!(row_end - row, row_tile::<S>(k_end - k_done, a, a_stride, b, c, c_stride, add || block > 0));
@@ -150,7 +150,7 @@ pub(super) unsafe fn accumulate_outer<S: Tile>(
     for tile in 0..tiles {
         let row_end = rows * (tile + 1) / tiles;
         let height = row_end - row;
-        // SAFETY: tiles partition the rows, so offsets and rows stay inside what the caller promised.
+        // SAFETY: tiles partition the rows, so offsets and rows stay inside what the caller guaranteed.
         unsafe {
             of_height!(height, packed_tile::<S>(k, packed_a.add(offset), b, c.add(row * c_stride), c_stride));
         }
@@ -159,29 +159,29 @@ pub(super) unsafe fn accumulate_outer<S: Tile>(
     }
 }
 
-/// Rows of a batch often lie a multiple of the page size apart, where they compete for the same eight places of the L1
-/// cache: four of them are used up while the next four come.
+/// Rows of a batch often lie a multiple of the page size apart. They then compete for the same eight ways of the L1
+/// cache, so four rows are used up while the next four are loaded.
 const AT_A_TIME: usize = 4;
 
-/// Blocks of rows to be packed: the number of each, the rows of the next, its own rows.
+/// Blocks of rows to pack: each item is the block's number, the rows of the next block, and its own rows.
 fn blocks_of_rows<T>(rows: &[T]) -> impl Iterator<Item = (usize, &[T], &[T])> {
     let next = rows.chunks(AT_A_TIME).skip(1).chain([&[][..]]);
     rows.chunks(AT_A_TIME).zip(next).enumerate().map(|(block, (rows, next))| (block, next, rows))
 }
 
-/// Asks for `len` floats of which a later loop reads every line: neither a cache nor a pattern leads there.
+/// Prefetches `len` floats that a later loop reads line by line. Hardware prefetchers do not predict them.
 #[inline(always)]
 pub(super) fn prefetch_row<S: Simd>(row: *const f32, len: usize) {
     (0..len).step_by(PANEL).for_each(|i| S::prefetch(row.wrapping_add(i)));
 }
 
-/// Packs columns `first..first + rows` of the left-hand sides as [`accumulate_outer`] wants them.
+/// Packs columns `first..first + rows` of the left-hand sides for [`accumulate_outer`].
 ///
 /// # Safety
 /// The instruction set of `S` must be available; the slices are checked.
 #[inline(always)]
 pub(crate) unsafe fn pack_left<S: Simd>(rows: usize, first: usize, left: &[&[f32]], packed: &mut [f32]) {
-    /// A copy of known length is a few instructions instead of a call.
+    /// A copy of constant length takes a few instructions instead of a call.
     #[inline(always)]
     fn pack<const HEIGHT: usize>(column: usize, left: &[&[f32]], packed: &mut [f32]) {
         for (to, from) in packed.chunks_exact_mut(HEIGHT).zip(left) {
@@ -209,10 +209,11 @@ pub(crate) unsafe fn pack_left<S: Simd>(rows: usize, first: usize, left: &[&[f32
     }
 }
 
-/// Packs some panels of the right-hand sides as [`accumulate_outer`] wants them: `packed[panel][pair][16]`.
+/// Packs some panels of the right-hand sides for [`accumulate_outer`]: `packed[panel][pair][16]`.
 ///
 /// # Safety
-/// Each of `rows` must be readable where `panels` are, and the instruction set of `S` be available; `packed` is checked.
+/// Each of `rows` must be readable where `panels` are, and the instruction set of `S` be available; `packed` is
+/// checked.
 #[inline(always)]
 pub(crate) unsafe fn pack_right<S: Simd>(panels: &[usize], rows: &[*const f32], packed: &mut [f32]) {
     let pairs = rows.len();
@@ -222,7 +223,7 @@ pub(crate) unsafe fn pack_right<S: Simd>(panels: &[usize], rows: &[*const f32], 
             let start = (place * pairs + block * AT_A_TIME) * PANEL;
             let to = &mut packed[start..start + rows.len() * PANEL];
             for (to, row) in to.chunks_exact_mut(PANEL).zip(rows) {
-                // SAFETY: the caller's promise; `to` has 16 floats.
+                // SAFETY: guaranteed by the caller; `to` has 16 floats.
                 unsafe {
                     let from = row.add(panel * PANEL);
                     S::store(to.as_mut_ptr(), S::load(from));

@@ -2,16 +2,16 @@
 
 use super::simd::{EXPONENT_SHIFT, LANES, Simd};
 
-/// `e^x`, with x held in -87..=87 so that the result and its inverse are normal numbers. A NaN stays a NaN.
+/// `e^x`, with x clamped to -87..=87 so that the result and its inverse are normal numbers. A NaN stays a NaN.
 ///
-/// Range reduction by ln 2 in two parts and a polynomial of degree six (the coefficients are those of the
-/// Cephes library); the relative error is below 2e-7.
+/// Range reduction by ln 2 in two parts, then a polynomial of degree six with the coefficients of the Cephes library.
+/// The relative error is below 2e-7.
 ///
 /// # Safety
 /// The instruction set of `S` must be available.
 #[inline(always)]
 pub(crate) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
-    // SAFETY: the caller promises the instruction set; no memory is touched.
+    // SAFETY: the caller guarantees the instruction set; no memory is touched.
     unsafe {
         let x = S::min(S::max(x, S::splat(-87.0)), S::splat(87.0));
         let shifted = S::fma(x, S::splat(std::f32::consts::LOG2_E), S::splat(EXPONENT_SHIFT));
@@ -56,10 +56,11 @@ pub(crate) unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
     }
 }
 
-/// Beyond this tanh is ±1 in single precision, and its slope must be 0: weights of any size multiply it.
+/// Beyond this limit tanh is ±1 in single precision. Its slope must then be exactly 0, because weights of any size
+/// multiply it.
 const TANH_IS_ONE: f32 = 9.02;
 
-/// `tanh x` as a quotient of polynomials in x (the approximation that Eigen uses); the error is below 3e-7.
+/// `tanh x` as a quotient of polynomials in x, the approximation that Eigen uses. The error is below 3e-7.
 ///
 /// # Safety
 /// The instruction set of `S` must be available.
@@ -83,16 +84,16 @@ pub(crate) unsafe fn tanh<S: Simd>(x: S::V) -> S::V {
     }
 }
 
-/// Sums of which [`multiply_adds`] keeps that many under way, enough to hide the latency of any CPU.
+/// The number of sums that [`multiply_adds`] computes in parallel, enough to hide the latency of any CPU.
 pub(crate) const CHAINS: usize = 12;
 
-/// Does nothing but multiply and add in registers, `rounds * CHAINS` vectors.
+/// Only multiplies and adds in registers, `rounds * CHAINS` vectors.
 ///
 /// # Safety
 /// The instruction set of `S` must be available.
 #[inline(always)]
 pub(crate) unsafe fn multiply_adds<S: Simd>(rounds: usize) -> f32 {
-    // SAFETY: the caller promises the instruction set; no memory is touched.
+    // SAFETY: the caller guarantees the instruction set; no memory is touched.
     unsafe {
         let (factor, addend) = (S::splat(0.999_999), S::splat(1e-7));
         let mut sums = [S::splat(1.0); CHAINS];

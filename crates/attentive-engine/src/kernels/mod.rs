@@ -1,8 +1,8 @@
-//! The hand-written inner loops, one table of them for each instruction set.
+//! The hand-written inner loops, with one table of kernels per instruction set.
 //!
-//! The loops are generic over [`simd::Simd`] and compiled twice: for AVX2 with FMA, chosen at run time, and for whatever
-//! the target has by default. What every model needs is in the table [`Kernels`]; a part (a cell, a scorer) declares a
-//! table of its own beside its code, with the same macro.
+//! The loops are generic over [`simd::Simd`] and compiled twice: for AVX2 with FMA, which is chosen at run time, and
+//! for the target's default instructions. The table [`Kernels`] has the kernels that every model needs. A part (a cell,
+//! a scorer) declares its own table beside its code, with the same macro.
 
 pub(crate) mod gemm;
 pub(crate) mod math;
@@ -18,14 +18,14 @@ pub(crate) use simd::LANES;
 /// Which instructions the engine uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstructionSet {
-    /// The best that the CPU has.
+    /// The best set that the CPU has.
     #[default]
     Detect,
-    /// What every CPU of the target has.
+    /// The set that every CPU of the target has.
     Baseline,
 }
 
-/// An instruction set that this CPU has: tables of kernels are looked up by it.
+/// An instruction set that this CPU has. It selects a table of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isa {
     Portable,
@@ -47,8 +47,8 @@ impl From<InstructionSet> for Isa {
     }
 }
 
-/// Declares a table of kernels and fills it for each instruction set. A kernel is named by its path from the module that
-/// declares the table, and generic over [`simd::Simd`].
+/// Declares a table of kernels and fills it for each instruction set. Each kernel is generic over [`simd::Simd`] and
+/// given by its path from the module that declares the table.
 macro_rules! kernel_table {
     ($(#[$table_doc:meta])* $table:ident {
         $($(#[$doc:meta])* $name:ident = $($segment:ident)::+
@@ -65,7 +65,7 @@ macro_rules! kernel_table {
             use super::*;
             $(#[allow(clippy::too_many_arguments)]
             pub(super) unsafe fn $name($($arg: $type),*) $(-> $result)? {
-                // SAFETY: passed on; plain Rust needs no instruction set.
+                // SAFETY: same requirements; plain Rust needs no instruction set.
                 unsafe { super::$($segment)::+::<$crate::kernels::simd::Portable>($($arg),*) }
             })*
         }
@@ -77,7 +77,7 @@ macro_rules! kernel_table {
             $(#[allow(clippy::too_many_arguments)]
             #[target_feature(enable = "avx2,fma")]
             pub(super) unsafe fn $name($($arg: $type),*) $(-> $result)? {
-                // SAFETY: passed on; the attribute makes the instruction set the caller's promise.
+                // SAFETY: same requirements; by the attribute, the caller guarantees the instruction set.
                 unsafe { super::$($segment)::+::<$crate::kernels::simd::Avx2>($($arg),*) }
             })*
         }
@@ -101,7 +101,7 @@ macro_rules! kernel_table {
 pub(crate) use kernel_table;
 
 kernel_table! {
-    /// The inner loops that every model needs. The functions are unsafe to call as their generic forms say.
+    /// The inner loops that every model needs. The safety requirements are those of the generic functions.
     Kernels {
         multiply_panel = gemm::multiply_panel(rows: usize, k: usize, a: *const f32, a_stride: usize, panel: *const f32,
             c: *mut f32, c_stride: usize, add: bool);

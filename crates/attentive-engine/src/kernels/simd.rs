@@ -1,26 +1,26 @@
-//! Eight floats at a time: one source for every kernel, two instruction sets.
+//! Vectors of eight floats: one source per kernel, two instruction sets.
 //!
-//! A kernel is a generic function over [`Simd`], always inlined into an entry point that switches the
-//! instruction set on (see [`super::Kernels`]). [`Portable`] is plain Rust arrays, which the compiler turns
-//! into whatever the target has by default; [`Avx2`] needs AVX2 and FMA.
+//! A kernel is a function generic over [`Simd`]. It is always inlined into an entry point that enables the instruction
+//! set (see [`super::Kernels`]). [`Portable`] uses plain Rust arrays, which the compiler turns into the target's
+//! default instructions. [`Avx2`] needs AVX2 and FMA.
 
 /// How many floats one vector holds.
 pub(crate) const LANES: usize = 8;
 
-/// Added to a small number this leaves no bits for a fraction, so that the sum is rounded to the nearest whole number n, whose
-/// low bits are then n + 127: the exponent of `2^n`.
+/// Added to a small number, this leaves no bits for a fraction, so the sum is rounded to the nearest whole number n.
+/// The low bits of the sum are then n + 127, the exponent of `2^n`.
 pub(crate) const EXPONENT_SHIFT: f32 = 12_582_912.0 + 127.0;
 
 /// The vector operations that the kernels are written in.
 ///
-/// Every operation is `unsafe`: the instruction set must be there at run time, and pointers must be valid for
-/// [`LANES`] floats. `min` and `max` return `x` when it is NaN, so that a NaN is never clamped away.
+/// Every operation is `unsafe`: the instruction set must be available at run time, and pointers must be valid for
+/// [`LANES`] floats. `min` and `max` return `x` if it is NaN, so that a NaN is never clamped away.
 pub(crate) trait Simd: Copy {
     type V: Copy;
     unsafe fn splat(x: f32) -> Self::V;
     unsafe fn load(from: *const f32) -> Self::V;
     unsafe fn store(to: *mut f32, v: Self::V);
-    /// Asks for the cache line at `at`, which need not be valid.
+    /// Prefetches the cache line at `at`, which need not be valid.
     fn prefetch(at: *const f32);
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
@@ -32,17 +32,17 @@ pub(crate) trait Simd: Copy {
     unsafe fn fnma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn min(x: Self::V, bound: Self::V) -> Self::V;
     unsafe fn max(x: Self::V, bound: Self::V) -> Self::V;
-    /// `2^n` from `n + EXPONENT_SHIFT`, n a whole number in -126..=127.
+    /// `2^n` from `n + EXPONENT_SHIFT`, for a whole number n in -126..=127.
     unsafe fn power_of_two(shifted: Self::V) -> Self::V;
     /// The sum of all lanes, always in the same order.
     unsafe fn sum(v: Self::V) -> f32;
-    /// `value`, or ±1 with the sign of `x` where x is beyond `limit`. A NaN is not beyond.
+    /// `value`, or ±1 with the sign of `x` where x is beyond `limit`. A NaN is not beyond the limit.
     unsafe fn saturate(value: Self::V, x: Self::V, limit: f32) -> Self::V;
     /// Whether every lane is in `-limit..=limit` (a NaN is not).
     unsafe fn all_within(v: Self::V, limit: f32) -> bool;
 }
 
-/// Plain Rust: what runs where AVX2 does not exist.
+/// Plain Rust, for CPUs without AVX2.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
@@ -53,7 +53,7 @@ fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; L
 
 #[inline(always)]
 fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
-    // Without the instruction `mul_add` is a slow library call.
+    // Without an FMA instruction, `mul_add` is a slow library call.
     if cfg!(any(target_arch = "aarch64", target_feature = "fma")) { a.mul_add(b, c) } else { a * b + c }
 }
 
@@ -65,12 +65,12 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self::V {
-        // SAFETY: the caller promises LANES readable floats; f32 arrays have no stricter alignment than f32.
+        // SAFETY: the caller guarantees LANES readable floats; f32 arrays have no stricter alignment than f32.
         unsafe { *from.cast::<Self::V>() }
     }
     #[inline(always)]
     unsafe fn store(to: *mut f32, v: Self::V) {
-        // SAFETY: the caller promises LANES writable floats.
+        // SAFETY: the caller guarantees LANES writable floats.
         unsafe { *to.cast::<Self::V>() = v }
     }
     #[inline(always)]
@@ -137,8 +137,8 @@ mod avx2 {
     #[derive(Clone, Copy)]
     pub(crate) struct Avx2;
 
-    // SAFETY of every block below: `Simd` promises that the CPU has AVX2 and FMA and that pointers are valid;
-    // loads and stores are the unaligned ones.
+    // SAFETY of every block below: callers of `Simd` guarantee that the CPU has AVX2 and FMA and that pointers are
+    // valid. Loads and stores are unaligned.
     #[allow(clippy::undocumented_unsafe_blocks)]
     impl Simd for Avx2 {
         type V = __m256;
@@ -156,7 +156,7 @@ mod avx2 {
         }
         #[inline(always)]
         fn prefetch(at: *const f32) {
-            // SAFETY: every x86-64 has the instruction, and it never faults.
+            // SAFETY: every x86-64 CPU has this instruction, and it never faults.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
         #[inline(always)]

@@ -1,11 +1,11 @@
-//! Every kernel, on every instruction set that this CPU has, against plain code in `f64`.
+//! Tests every kernel, on every instruction set of this CPU, against plain code in `f64`.
 
 use super::gemm::{PANEL, PackedMatrix};
 use super::simd::{LANES, Portable, Simd};
 use super::vector::{square_distance, square_sum};
 use super::{InstructionSet, Isa, Kernels, math};
 
-/// The instruction set that this CPU is given, and the one that every CPU has.
+/// The best instruction set of this CPU, and the one that every CPU has.
 pub(crate) fn both_isas() -> [Isa; 2] {
     [Isa::from(InstructionSet::Detect), Isa::Portable]
 }
@@ -14,7 +14,7 @@ fn both() -> [&'static Kernels; 2] {
     both_isas().map(Kernels::of)
 }
 
-/// Numbers without a pattern, in -scale..scale.
+/// Pseudorandom numbers in -scale..scale.
 pub(crate) fn numbers(len: usize, seed: u64, scale: f32) -> Vec<f32> {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..len)
@@ -27,7 +27,7 @@ pub(crate) fn numbers(len: usize, seed: u64, scale: f32) -> Vec<f32> {
         .collect()
 }
 
-/// Within a part of the right number, or of 1 if that is larger.
+/// Asserts that each error is within `tolerance` times the expected number, or times 1 if that is larger.
 #[track_caller]
 pub(crate) fn close(got: &[f32], right: impl IntoIterator<Item = f64>, tolerance: f64) {
     for (i, (got, right)) in got.iter().zip(right).enumerate() {
@@ -36,7 +36,7 @@ pub(crate) fn close(got: &[f32], right: impl IntoIterator<Item = f64>, tolerance
     }
 }
 
-/// The derivative of `f` by `values[i]`, by a central difference.
+/// The derivative of `f` with respect to `values[i]`, by a central difference.
 pub(crate) fn slope(values: &[f32], i: usize, step: f32, f: &dyn Fn(&[f32]) -> f64) -> f64 {
     let mut moved = values.to_vec();
     let mut at = |by: f32| {
@@ -44,7 +44,7 @@ pub(crate) fn slope(values: &[f32], i: usize, step: f32, f: &dyn Fn(&[f32]) -> f
         (f64::from(moved[i]), f(&moved))
     };
     let (up, down) = (at(step), at(-step));
-    // The floats may not lie exactly two steps apart.
+    // Rounding may change the distance of the two floats.
     (up.1 - down.1) / (up.0 - down.0)
 }
 
@@ -61,7 +61,7 @@ fn functions_are_accurate_over_their_range_and_keep_nan() {
         let points: Vec<f32> = (-4000..4000).map(|i| i as f32 * 0.03).collect();
         for x in points.chunks_exact(LANES) {
             let mut y = [[0.0_f32; LANES]; 3];
-            // SAFETY: eight floats each; `available` was checked at run time.
+            // SAFETY: eight floats each; the caller checked `available` at run time.
             unsafe {
                 let v = S::load(x.as_ptr());
                 S::store(y[0].as_mut_ptr(), math::exp::<S>(v));
@@ -72,7 +72,7 @@ fn functions_are_accurate_over_their_range_and_keep_nan() {
                 let [exp, sigmoid_of_x, tanh] = [0, 1, 2].map(|function| y[function][i]);
                 let x = f64::from(x);
                 assert!((f64::from(exp) / x.clamp(-87.0, 87.0).exp() - 1.0).abs() < 3e-7, "exp {x}");
-                // Relative: a gate that is nearly shut keeps its digits.
+                // Relative error: a gate that is nearly shut keeps its digits.
                 let right = sigmoid(x.clamp(-87.0, 87.0));
                 assert!((f64::from(sigmoid_of_x) / right - 1.0).abs() < 5e-7, "sigmoid {x}");
                 assert!(sigmoid_of_x.is_normal() && sigmoid_of_x <= 1.0, "sigmoid {x}");
@@ -92,7 +92,7 @@ fn functions_are_accurate_over_their_range_and_keep_nan() {
         }
     }
     check::<Portable>(true);
-    // The generic functions are compiled without AVX2 here, which only makes them slow.
+    // Here the generic functions are compiled without AVX2, which only makes them slow.
     #[cfg(target_arch = "x86_64")]
     check::<super::simd::Avx2>(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"));
 }
@@ -156,11 +156,11 @@ fn outer_products_agree_with_plain_code() {
                     f64::from(c[i]) + products.sum::<f64>()
                 })
                 .collect();
-            // SAFETY: extents as the kernel asks.
+            // SAFETY: extents as the kernel requires.
             unsafe { (kernels.accumulate_outer)(rows, k, packed.as_ptr(), b.as_ptr(), c.as_mut_ptr(), PANEL) };
             close(&c, right, 1e-5);
             let mut sum = vec![0.25; PANEL];
-            // SAFETY: extents as the kernel asks.
+            // SAFETY: extents as the kernel requires.
             unsafe { (kernels.add_columns)(k, b.as_ptr(), sum.as_mut_ptr()) };
             let column = |i: usize| (0..k).map(|j| f64::from(b[j * PANEL + i])).sum::<f64>();
             close(&sum, (0..PANEL).map(|i| 0.25 + column(i)), 1e-5);
@@ -197,7 +197,7 @@ fn r7_summaries_dots_and_sums_agree_with_plain_code() {
         let (weights, h_hat) = ([0.5, 0.3, 0.2], numbers(len, 30, 1.0));
         let (mut summary, mut hidden, mut copy) = (vec![0.0; len], vec![0.0; len], vec![0.0; len]);
         let (mut sum, mut pair) = (memories[0].clone(), vec![0.0; len]);
-        // SAFETY: extents as the kernels ask.
+        // SAFETY: extents as the kernels require.
         let dot = unsafe {
             let to = [summary.as_mut_ptr(), hidden.as_mut_ptr(), copy.as_mut_ptr()];
             (kernels.summarise)(len, &weights, &pointers, h_hat.as_ptr(), to[0], to[1], to[2]);

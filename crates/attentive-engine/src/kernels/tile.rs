@@ -1,23 +1,23 @@
 //! The innermost loop of every matrix product: a tile of up to 6x16 sums that stays in registers.
 //!
-//! The loop is written once in plain vector operations and once more in assembly for AVX2. What the compiler makes of the
-//! former has an instruction too many here and there and a branch for every k, which counts most where two threads share a
-//! core's units, as on many virtual machines. Both add up over k in the same order: their bits are the same.
+//! The loop exists in plain vector operations and in assembly for AVX2. The compiler's version of the former has a few
+//! superfluous instructions and a branch for every k. This costs most where two threads share a core's units, as on
+//! many virtual machines. Both versions sum over k in the same order, so their bits are the same.
 
 use super::simd::{LANES, Portable, Simd};
 
 /// Columns of a tile.
 pub(super) const WIDTH: usize = 2 * LANES;
 
-/// The sums of a tile: two vectors for each of its rows.
+/// The sums of a tile: two vectors per row.
 pub(super) type Sums<S, const ROWS: usize> = [[<S as Simd>::V; 2]; ROWS];
 
-/// Where a tile finds its left-hand side.
+/// The layout of a tile's left-hand side.
 #[derive(Clone, Copy)]
 pub(super) enum Left {
-    /// Rows of k values, so many floats apart.
+    /// Rows of k values, this many floats apart.
     Rows(usize),
-    /// Packed: all rows of the tile for each k.
+    /// Packed: for each k, the values of all rows of the tile.
     Packed,
 }
 
@@ -36,8 +36,8 @@ pub(super) trait Tile: Simd {
     /// `sums[row][16] = sum over k of a[row][k] * b[k][16]`
     ///
     /// # Safety
-    /// `a` must be readable where `left` says for `ROWS` rows, of 1 to 6, and k values each, `b` for `k * 16` floats; the
-    /// instruction set must be available.
+    /// `ROWS` must be 1 to 6. `a` must be readable for `ROWS` rows of k values in the layout `left`, and `b` for `k *
+    /// 16` floats. The instruction set must be available.
     unsafe fn multiply<const ROWS: usize>(k: usize, a: *const f32, left: Left, b: *const f32) -> Sums<Self, ROWS>;
 }
 
@@ -67,7 +67,7 @@ impl Tile for Portable {
     #[inline(always)]
     unsafe fn multiply<const ROWS: usize>(k: usize, a: *const f32, left: Left, b: *const f32) -> Sums<Self, ROWS> {
         let mut sums = [[[0.0; LANES]; 2]; ROWS];
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { multiply_from::<Self, ROWS>(&mut sums, 0, k, a, left, b) };
         sums
     }
@@ -80,11 +80,11 @@ mod avx2 {
     use std::arch::asm;
     use std::arch::x86_64::{__m256, _mm256_setzero_ps};
 
-    /// How many k the assembly takes at a time.
+    /// The number of k that the assembly takes at a time.
     const UNROLLED: usize = 4;
 
-    /// One k of a tile: `{b}` and `{a}` are where the four k begin, `{s}` is the distance between rows in bytes, `{a3}` the
-    /// fourth row.
+    /// One k of a tile. `{b}` and `{a}` point to the start of the four k, `{s}` is the distance between rows in bytes,
+    /// and `{a3}` points to the fourth row.
     #[rustfmt::skip]
     macro_rules! one_k {
         ($rows:tt, $a:literal, $b:literal) => {
@@ -114,7 +114,8 @@ mod avx2 {
         };
     }
 
-    /// The loop: from one k to the next the left-hand side is `a1`, `a2`, `a3` bytes further, and `a4` after all four.
+    /// The loop. From the first k, the left-hand side advances by `a1`, `a2` and `a3` bytes for the next three, and by
+    /// `a4` after all four.
     macro_rules! many_k {
         ($count:expr, $a:expr, $stride:expr, $b:expr, $sums:ident, $rows:tt,
          [$a1:literal, $a2:literal, $a3:literal, $a4:literal]) => {{
@@ -139,7 +140,7 @@ mod avx2 {
         }};
     }
 
-    /// The sums over the first `count * UNROLLED` of k, `count` not 0, for 4 to 6 rows; those of other rows are zero.
+    /// The sums over the first `count * UNROLLED` of k, for 4 to 6 rows; unused rows are zero. `count` must not be 0.
     ///
     /// # Safety
     /// As for [`Tile::multiply`].
@@ -150,7 +151,7 @@ mod avx2 {
     ) -> [__m256; 12] {
         let mut sums = [_mm256_setzero_ps(); 12];
         let (stride, _) = left.strides(ROWS);
-        // SAFETY: nothing is written but registers; what is read is what the caller promised: ROWS rows, four k at a time.
+        // SAFETY: only registers are written. The reads cover ROWS rows, four k at a time, as the caller guaranteed.
         unsafe {
             match (ROWS, left) {
                 (4, Left::Rows(_)) => many_k!(count, a, stride, b, sums, 4, ["4", "8", "12", "16"]),
@@ -169,7 +170,7 @@ mod avx2 {
         #[inline(always)]
         unsafe fn multiply<const ROWS: usize>(k: usize, a: *const f32, left: Left, b: *const f32) -> Sums<Self, ROWS> {
             let unrolled = if ROWS < 4 { 0 } else { k / UNROLLED };
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 let mut sums = [[Self::splat(0.0); 2]; ROWS];
                 if unrolled > 0 {

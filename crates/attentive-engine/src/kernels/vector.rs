@@ -16,7 +16,7 @@ pub(crate) unsafe fn summarise<S: Simd>(
     // SAFETY: i + LANES <= len.
     unsafe {
         let mut i = 0;
-        // Two vectors at a time use up a cache line of each memory.
+        // Two vectors at a time use a whole cache line of each memory.
         while i < len {
             let mut sums = [S::splat(0.0); 2];
             for (weight, memory) in weights.iter().zip(memories) {
@@ -36,7 +36,7 @@ pub(crate) unsafe fn summarise<S: Simd>(
     }
 }
 
-/// Asks for rows of `len` floats that the next lane will touch; changes nothing, wherever they point.
+/// Prefetches rows of `len` floats that the next lane will touch. The pointers need not be valid.
 ///
 /// # Safety
 /// The instruction set of `S` must be available.
@@ -99,7 +99,8 @@ pub(crate) unsafe fn sum<S: Simd>(len: usize, a: *const f32, b: *const f32, to: 
     }
 }
 
-/// `sum(values^2)` in double precision: no square of a float overflows it. The same bits on every instruction set.
+/// `sum(values^2)` in double precision, in which no square of a float overflows. The bits are the same on every
+/// instruction set.
 pub(crate) fn square_sum(values: &[f32]) -> f64 {
     // Eight sums side by side: the compiler vectorises them without changing their order.
     let mut sums = [0.0_f64; LANES];

@@ -1,12 +1,13 @@
-//! The paper's scorer (R3): `a_i = W3 . tanh(W1 m_i + W2 h_hat)`, by cached exponentials.
+//! The paper's scorer (R3): `a_i = W3 . tanh(W1 m_i + W2 h_hat)`, computed with cached exponentials.
 //!
-//! `tanh(p + q) = 1 - 2 / (1 + e^2p e^2q)`, so with `e^2p` kept beside each memory and `e^2q` computed once per
-//! step, a score costs a multiplication, an addition and half a division for each element. The constant
-//! `sum(W3)` is left out of every score: only differences of scores ever matter (R4, R6).
+//! `tanh(p + q) = 1 - 2 / (1 + e^2p e^2q)`. The scorer caches `e^2p` beside each memory and computes `e^2q` once per
+//! step. A score then costs one multiplication, one addition and half a division per element. Every score omits the
+//! constant `sum(W3)`, because only differences of scores matter (R4, R6).
 //!
-//! A projection with an element beyond [`EXPONENT_LIMIT`] is kept as it is. Where either of a memory and a query is kept so,
-//! `e^2(p + q)` is computed for the pair itself; the kernels then take it for the key, and ones for the query. Each pair
-//! decides for itself, so a score's bits depend neither on other memories nor on how a sequence is cut into calls.
+//! A projection with an element beyond [`EXPONENT_LIMIT`] is cached raw, without the exponential. If the memory or the
+//! query is raw, the scorer computes `e^2(p + q)` for this pair. The kernels then use it as the key, and ones as the
+//! query. The choice is made for each pair separately, so a score's bits depend neither on other memories nor on how a
+//! sequence is cut into calls.
 
 use super::{Cached, Keys, MemoryScorer, Room, ScoresBackward};
 use crate::kernels::math::exp;
@@ -17,9 +18,9 @@ use crate::parameters::{Gain, Parameter, Start};
 /// R3.
 pub(crate) struct Additive;
 
-/// The note of a projection that is kept as `e^2p`.
+/// The note of a projection that is cached as `e^2p`.
 const EXPONENTIAL: f32 = 1.0;
-/// The note of a projection that is kept as it is.
+/// The note of a projection that is cached raw.
 const RAW: f32 = 0.0;
 
 impl Cached<'_> {
@@ -72,7 +73,7 @@ impl MemoryScorer for Additive {
         for (key, score) in keys.iter(padded).zip(scores) {
             let fast = key.exponential() && query.exponential();
             let (key, query) = if fast { (key.values.as_ptr(), query_start) } else { room.pair(isa, key, query) };
-            // SAFETY: all of them are `padded` floats; `isa` is the CPU's.
+            // SAFETY: all of them have `padded` floats; `isa` is the CPU's.
             unsafe { (kernels.scores)(padded, 1, key, query, w3_start, score) };
             lost |= !fast && score.is_nan();
         }
@@ -88,27 +89,27 @@ impl MemoryScorer for Additive {
         } else {
             room.join(isa, row.keys, row.query)
         };
-        // SAFETY: the caller's promise; pairs and ones span `padded` floats.
+        // SAFETY: guaranteed by the caller; pairs and ones span `padded` floats.
         unsafe { (Kernels::of(isa).backward)(row, &room.pointers, query) };
     }
 }
 
 impl Room {
-    /// What stands for the key and for the query of one pair, valid until the next call.
+    /// The values that the kernels use as key and query of one pair, valid until the next call.
     fn pair(&mut self, isa: Isa, key: Cached<'_>, query: Cached<'_>) -> (*const f32, *const f32) {
         let ones = self.join(isa, &[key], query);
         (self.floats.as_ptr(), ones)
     }
 
-    /// Puts what stands for the keys of some pairs with one query into `pointers`, and returns what stands for the query.
-    /// Both are valid until the next call.
+    /// Writes the values that the kernels use as keys for one query to `pointers`, and returns those to use as the
+    /// query. Both are valid until the next call.
     fn join(&mut self, isa: Isa, keys: &[Cached<'_>], query: Cached<'_>) -> *const f32 {
         let padded = query.values.len();
         self.floats.resize(keys.len() * padded, 0.0);
         self.ones.resize(padded, 1.0);
         self.pointers.clear();
         for (key, pair) in keys.iter().zip(self.floats.chunks_exact_mut(padded)) {
-            // SAFETY: all of them are `padded` floats; `isa` is the CPU's.
+            // SAFETY: all of them have `padded` floats; `isa` is the CPU's.
             unsafe { (Kernels::of(isa).pair_exponentials)(*key, query, pair) };
             self.pointers.push(pair.as_ptr());
         }
@@ -127,13 +128,13 @@ kernel_table! {
     }
 }
 
-/// Projections beyond this are kept as they are instead of as exponentials (see the top).
+/// Projections beyond this limit are cached raw instead of as exponentials (see the top of this file).
 ///
 /// `e^80` and `e^-80` are normal floats, and the product of two of them is never a NaN.
 const EXPONENT_LIMIT: f32 = 40.0;
 
-/// Denominators are held below this: two elements share a division, so that their product must stay a finite float. A
-/// tanh is 1 in single precision long before.
+/// Denominators are clamped to this limit, because two elements share a division and the product of their denominators
+/// must stay finite. A tanh is 1 in single precision long before.
 const LARGEST_DENOMINATOR: f32 = 1e19;
 
 /// `1 + e^2p e^2q`, the denominator of `1 - tanh(p + q)`.
@@ -142,11 +143,12 @@ const LARGEST_DENOMINATOR: f32 = 1e19;
 /// The instruction set of `S` must be available.
 #[inline(always)]
 unsafe fn denominator<S: Simd>(key: S::V, query: S::V) -> S::V {
-    // SAFETY: the caller promises the instruction set; no memory is touched.
+    // SAFETY: the caller guarantees the instruction set; no memory is touched.
     unsafe { S::min(S::fma(key, query, S::splat(1.0)), S::splat(LARGEST_DENOMINATOR)) }
 }
 
-/// Replaces `p` by `e^2p` if all of it is within [`EXPONENT_LIMIT`]; otherwise leaves it and returns false.
+/// Replaces `p` by `e^2p` if all elements are within [`EXPONENT_LIMIT`]. Otherwise leaves it unchanged and returns
+/// false.
 ///
 /// # Safety
 /// `projection` must span `len` floats, `len` a multiple of 8; the instruction set of `S` must be available.
@@ -171,13 +173,13 @@ unsafe fn to_exponentials<S: Simd>(len: usize, projection: *mut f32) -> bool {
     }
 }
 
-/// `pair = e^2(p + q)`, whichever way the two are kept.
+/// `pair = e^2(p + q)`, in whichever form the two are cached.
 ///
 /// # Safety
-/// The three must be of one length, a multiple of 8; the instruction set of `S` must be available.
+/// All three must have the same length, a multiple of 8; the instruction set of `S` must be available.
 #[inline(always)]
 unsafe fn pair_exponentials<S: Simd>(key: Cached<'_>, query: Cached<'_>, pair: &mut [f32]) {
-    // A sum has no order: what is kept as an exponential comes first.
+    // p + q is symmetric, so swap the two if needed: an exponential comes first.
     let (a, b) = if key.exponential() { (key, query) } else { (query, key) };
     let mut i = 0;
     while i < pair.len() {
@@ -187,7 +189,7 @@ unsafe fn pair_exponentials<S: Simd>(key: Cached<'_>, query: Cached<'_>, pair: &
             let product = match (a.exponential(), b.exponential()) {
                 (true, true) => S::mul(x, y),
                 (true, false) => {
-                    // Half of it at a time: e^2q may be no float where e^2p makes up for it.
+                    // Multiply by e^q twice: e^2q may overflow although e^2p compensates for it.
                     let half = exp::<S>(y);
                     S::mul(S::mul(x, half), half)
                 }
@@ -230,11 +232,11 @@ unsafe fn scores<S: Simd>(
     }
 }
 
-/// The derivative of a row's scores by W3, by `W1 m` and by `W2 h_hat`, from cached exponentials.
+/// The derivatives of a row's scores with respect to W3, `W1 m` and `W2 h_hat`, from cached exponentials.
 ///
 /// # Safety
-/// As [`MemoryScorer::backward`] says; `keys` and `query` are exponentials as long as the vector; the instruction set of `S`
-/// must be available.
+/// As for [`MemoryScorer::backward`]; `keys` and `query` must be exponentials as long as the vector; the instruction
+/// set of `S` must be available.
 #[inline(always)]
 unsafe fn scores_backward<S: Simd>(row: ScoresBackward<'_>, keys: &[*const f32], query: *const f32) {
     let len = row.vector.len();
@@ -260,7 +262,7 @@ unsafe fn scores_backward<S: Simd>(row: ScoresBackward<'_>, keys: &[*const f32],
                 // u = 1 - tanh, so 1 - tanh^2 = u (2 - u)
                 let u = [S::mul(quotient, y), S::mul(quotient, x)];
                 for half in 0..2 {
-                    // A row's adjoints add up to 0, so the 1 of tanh = 1 - u can be left out: it would drown the rest.
+                    // A row's adjoints sum to 0, so the 1 of tanh = 1 - u cancels. Including it would lose precision.
                     d_w3[half] = S::fnma(d_score, u[half], d_w3[half]);
                     let d = S::mul(S::mul(d_score, w3[half]), S::mul(u[half], S::sub(two, u[half])));
                     d_query[half] = S::add(d_query[half], d);
@@ -290,7 +292,7 @@ mod tests {
             let (p, q) = (numbers(slots * len, 12, EXPONENT_LIMIT), numbers(len, 13, EXPONENT_LIMIT));
             let w3 = numbers(len, 14, 1.0);
             let (mut keys, mut query) = (p.clone(), q.clone());
-            // SAFETY: extents as the kernels ask.
+            // SAFETY: extents as the kernels require.
             unsafe {
                 for slot in 0..slots {
                     assert!((kernels.to_exponentials)(len, keys[slot * len..].as_mut_ptr()));
@@ -299,11 +301,11 @@ mod tests {
                 let mut huge = q.clone();
                 huge[len - 1] = EXPONENT_LIMIT * 1.01;
                 let before = huge.clone();
-                assert!(!(kernels.to_exponentials)(len, huge.as_mut_ptr()), "steps aside");
+                assert!(!(kernels.to_exponentials)(len, huge.as_mut_ptr()), "left unchanged");
                 assert_eq!(huge, before);
             }
             let mut scores = vec![0.0; slots];
-            // SAFETY: extents as the kernel asks.
+            // SAFETY: extents as the kernel requires.
             unsafe { (kernels.scores)(len, slots, keys.as_ptr(), query.as_ptr(), w3.as_ptr(), scores.as_mut_ptr()) };
             let tanh = |slot: usize, i: usize| (f64::from(p[slot * len + i]) + f64::from(q[i])).tanh();
             let right = |slot: usize| (0..len).map(|i| f64::from(w3[i]) * (tanh(slot, i) - 1.0)).sum::<f64>();
@@ -322,27 +324,27 @@ mod tests {
                 first: &[true, false],
                 d_vector: &mut d_w3,
             };
-            // SAFETY: extents as the kernel asks.
+            // SAFETY: extents as the kernel requires.
             unsafe { Additive.backward(isa, len, row, &mut Room::default()) };
             let d = |j: usize, i: usize| f64::from(d_scores[j]) * f64::from(w3[i]) * (1.0 - tanh(chosen[j], i).powi(2));
             close(&d_new, (0..len).map(|i| d(0, i)), 1e-6);
             close(&d_old, (0..len).map(|i| 1.0 + d(1, i)), 1e-6);
             close(&d_query, (0..len).map(|i| d(0, i) + d(1, i)), 1e-6);
-            // Adjoints of a row's scores add up to 0; the kernel leaves out what that cancels.
+            // The adjoints of a row's scores sum to 0; the kernel omits the terms that cancel.
             let d_w = |i: usize| (0..2).map(|j| f64::from(d_scores[j]) * (tanh(chosen[j], i) - 1.0)).sum::<f64>();
             close(&d_w3, (0..len).map(|i| 0.5 + d_w(i)), 1e-6);
         }
     }
 
     #[test]
-    fn r3_huge_projections_are_paired_whichever_way_they_are_kept() {
+    fn r3_huge_projections_are_paired_in_whichever_form_they_are_cached() {
         let len = 96;
         for isa in both_isas() {
             let kernels = Kernels::of(isa);
             for (key_scale, query_scale) in [(1.0, 1.0), (2.0, 1.0), (1.0, 2.0), (3.0, 3.0), (1e6, 1.0), (1e6, 1e6)] {
                 let p = numbers(len, 15, EXPONENT_LIMIT * key_scale);
                 let mut q = numbers(len, 16, EXPONENT_LIMIT * query_scale);
-                // Half of them nearly cancel, as far as the query's own range goes: only there is tanh not ±1.
+                // Half of the sums nearly cancel, within the range of the query. Only there tanh is not ±1.
                 let (near, most) = (numbers(len, 17, 3.0), EXPONENT_LIMIT * query_scale);
                 for i in (0..len).step_by(2) {
                     q[i] = (near[i] - p[i]).clamp(-most, most);
@@ -355,7 +357,7 @@ mod tests {
                 assert_eq!((key_note, query_note), (kept(key_scale), kept(query_scale)));
                 let (key, query) =
                     (Cached { values: &key, note: key_note }, Cached { values: &query, note: query_note });
-                // SAFETY: all are of one length, a multiple of 16.
+                // SAFETY: all have the same length, a multiple of 16.
                 unsafe { (kernels.pair_exponentials)(key, query, &mut pair) };
                 let tanh: Vec<f32> = pair.iter().map(|pair| 1.0 - 2.0 / (1.0 + pair)).collect();
                 let right = |i: usize| (f64::from(p[i]) + f64::from(q[i])).tanh();
@@ -367,7 +369,7 @@ mod tests {
                 let (key, query) = (Cached { values: &raw, note: RAW }, Cached { values: &fine, note });
                 // SAFETY: as above.
                 unsafe { (kernels.pair_exponentials)(key, query, &mut pair) };
-                assert!(pair.iter().all(|x| x.is_nan()), "a NaN stays one");
+                assert!(pair.iter().all(|x| x.is_nan()), "a NaN stays a NaN");
             }
         }
     }

@@ -1,6 +1,7 @@
-//! Similarity by direction (R16): `a_i = temperature * cos(W1 m_i, W1 h_hat)`; a zero vector scores 0.
+//! Cosine similarity (R16): `a_i = temperature * cos(W1 m_i, W1 h_hat)`. A zero vector scores 0.
 //!
-//! Memories and queries are cached as unit vectors, the norm is the note. W1 projects both; the temperature is learned.
+//! Memories and queries are cached as unit vectors, and the note is the norm. W1 projects both. The temperature is
+//! learned.
 
 use super::{Cached, Keys, MemoryScorer, Room, ScoresBackward};
 use crate::kernels::vector::square_sum;
@@ -10,12 +11,12 @@ use crate::parameters::{Gain, Parameter, Start};
 /// R16.
 pub(crate) struct Cosine;
 
-/// What the temperature starts at: cosines lie close together, and a softmax of them should not be flat (R6).
+/// The initial temperature. Cosines lie close together, and their softmax should not be flat (R6).
 const FIRST_TEMPERATURE: f64 = 10.0;
 
-/// Divides a vector by its norm and returns the norm. The zero vector stays what it is.
+/// Divides a vector by its norm and returns the norm. The zero vector stays unchanged.
 fn normalise(values: &mut [f32]) -> f32 {
-    // In double precision no square is too large or too small.
+    // In double precision no square overflows or underflows.
     let norm = square_sum(values).sqrt();
     if norm > 0.0 {
         values.iter_mut().for_each(|value| *value = (f64::from(*value) / norm) as f32);
@@ -23,8 +24,8 @@ fn normalise(values: &mut [f32]) -> f32 {
     norm as f32
 }
 
-/// `1 / norm`, and 0 for the zero vector, which has no direction and gets no gradient; nor does one so short that its
-/// inverse is no float.
+/// `1 / norm`, or 0 for the zero vector, which has no direction and gets no gradient. The same holds for a vector so
+/// short that the inverse overflows.
 fn inverse(norm: f32) -> f32 {
     let inverse = 1.0 / norm;
     if inverse.is_finite() { inverse } else { 0.0 }
@@ -60,7 +61,7 @@ impl MemoryScorer for Cosine {
         let (kernels, padded) = (Kernels::of(isa), query.values.len());
         let mut lost = false;
         for (key, score) in keys.iter(padded).zip(scores) {
-            // SAFETY: both are `padded` floats; `isa` is the CPU's.
+            // SAFETY: both have `padded` floats; `isa` is the CPU's.
             let cosine = unsafe { (kernels.dot)(padded, key.values.as_ptr(), query.values.as_ptr()) };
             *score = temperature[0] * cosine;
             lost |= score.is_nan();
@@ -71,14 +72,14 @@ impl MemoryScorer for Cosine {
     unsafe fn backward(&self, isa: Isa, _: usize, row: ScoresBackward<'_>, _: &mut Room) {
         let (kernels, query) = (Kernels::of(isa), row.query);
         let padded = query.values.len();
-        // SAFETY: the caller's promise; `isa` is the CPU's.
+        // SAFETY: guaranteed by the caller; `isa` is the CPU's.
         unsafe {
             row.d_query.write_bytes(0, padded);
             for (slot, (key, d_score)) in row.keys.iter().zip(row.d_scores).enumerate() {
                 let cosine = (kernels.dot)(padded, key.values.as_ptr(), query.values.as_ptr());
                 row.d_vector[0] += d_score * cosine;
                 let d_cosine = row.vector[0] * d_score;
-                // The derivative of a direction: what is along it changes nothing.
+                // The derivative of a direction: the component along it has no effect.
                 let (by_key, by_query) = (d_cosine * inverse(key.note), d_cosine * inverse(query.note));
                 let d_key = row.d_keys[slot];
                 (kernels.scaled)(padded, by_key, query.values.as_ptr(), d_key, !row.first[slot]);

@@ -1,6 +1,6 @@
 //! The scaled dot product (R16): `a_i = (W1 m_i) . (W2 h_hat) / sqrt(hidden)`.
 //!
-//! A memory is cached as its projection, a query as its projection over the root of the units.
+//! A memory is cached as its projection, and a query as its projection divided by `sqrt(hidden)`.
 
 use super::{Cached, Keys, MemoryScorer, Room, ScoresBackward};
 use crate::kernels::{Isa, Kernels};
@@ -43,7 +43,7 @@ impl MemoryScorer for Dot {
         let (kernels, padded) = (Kernels::of(isa), query.values.len());
         let mut lost = false;
         for (key, score) in keys.iter(padded).zip(scores) {
-            // SAFETY: both are `padded` floats; `isa` is the CPU's.
+            // SAFETY: both have `padded` floats; `isa` is the CPU's.
             *score = unsafe { (kernels.dot)(padded, key.values.as_ptr(), query.values.as_ptr()) };
             lost |= score.is_nan();
         }
@@ -53,7 +53,7 @@ impl MemoryScorer for Dot {
     unsafe fn backward(&self, isa: Isa, hidden: usize, row: ScoresBackward<'_>, _: &mut Room) {
         let (kernels, query) = (Kernels::of(isa), row.query.values);
         let padded = query.len();
-        // SAFETY: the caller's promise; `isa` is the CPU's.
+        // SAFETY: guaranteed by the caller; `isa` is the CPU's.
         unsafe {
             row.d_query.write_bytes(0, padded);
             for (slot, (key, d_score)) in row.keys.iter().zip(row.d_scores).enumerate() {

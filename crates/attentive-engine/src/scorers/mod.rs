@@ -1,7 +1,7 @@
-//! Scorers (R3, R16): how well a memory fits the query.
+//! Scorers (R3, R16). A scorer computes how well a memory matches the query.
 //!
-//! Every scorer projects the memory and the query by a matrix each (or by one for both). It says what is cached beside a
-//! memory: its projection in the form that makes scores cheap, and one number, the *note*.
+//! Every scorer projects the memory and the query with a matrix each, or with one matrix for both. Beside each memory
+//! it caches the projection, in the form that makes scores cheap, and one number, the *note*.
 
 mod additive;
 mod cosine;
@@ -24,17 +24,17 @@ registry! {
 }
 
 impl Scorer {
-    /// Where the model's parameters have the matrix that projects memories.
+    /// The position of the matrix that projects memories among the model's parameters.
     pub(crate) fn key_weight(self) -> usize {
         SCORER
     }
 
-    /// Where the model's parameters have the matrix that projects queries: the same one if both are tied.
+    /// The position of the matrix that projects queries among the model's parameters; the same one if both are tied.
     pub(crate) fn query_weight(self) -> usize {
         SCORER + self.part().query_weight()
     }
 
-    /// Where the model's parameters have the vector that scores are made with, if there is one.
+    /// The position of the scorer's vector among the model's parameters, if it has one.
     pub(crate) fn vector(self) -> Option<usize> {
         self.part().vector().map(|place| SCORER + place)
     }
@@ -58,30 +58,30 @@ pub(crate) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// One by one.
+    /// The memories one by one.
     pub(crate) fn iter(self, padded: usize) -> impl Iterator<Item = Cached<'a>> {
         self.values.chunks_exact(padded).zip(self.notes).map(|(values, note)| Cached { values, note: *note })
     }
 }
 
-/// What the derivative of one row's scores touches; pointers span `padded` floats.
+/// The arguments of [`MemoryScorer::backward`] for one row. Pointers span `padded` floats.
 pub(crate) struct ScoresBackward<'a> {
-    /// The memories whose score has an adjoint, and the adjoints.
+    /// The memories whose scores have an adjoint, and these adjoints.
     pub(crate) keys: &'a [Cached<'a>],
     pub(crate) d_scores: &'a [f32],
     pub(crate) query: Cached<'a>,
-    /// The scorer's vector, whole panels.
+    /// The scorer's vector, in whole panels.
     pub(crate) vector: &'a [f32],
-    /// Adjoint of the projected query, written.
+    /// Receives the adjoint of the projected query.
     pub(crate) d_query: *mut f32,
-    /// Adjoints of the projected memories, added to, or written where `first`.
+    /// Adjoints of the projected memories. The kernel writes them where `first` is set, and adds to them elsewhere.
     pub(crate) d_keys: &'a [*mut f32],
     pub(crate) first: &'a [bool],
-    /// Adjoint of the vector, added to; as long as the vector.
+    /// Adjoint of the vector, as long as the vector. The kernel adds to it.
     pub(crate) d_vector: &'a mut [f32],
 }
 
-/// A thread's room for what a scorer needs in between.
+/// A thread's scratch space for a scorer.
 #[derive(Default)]
 pub(crate) struct Room {
     floats: Vec<f32>,
@@ -89,15 +89,15 @@ pub(crate) struct Room {
     pointers: Vec<*const f32>,
 }
 
-/// A scorer: what it caches, scores, and their derivative.
+/// A scorer: cached forms, scores, and their derivative.
 pub(crate) trait MemoryScorer: Sync {
-    /// The matrix of memories first.
+    /// The declared parameters; the first is the matrix that projects memories.
     fn parameters(&self, hidden: usize) -> Vec<Parameter>;
 
-    /// Which of the parameters projects queries; 0 if it is the matrix of memories.
+    /// Which of the parameters projects queries; 0 if memories and queries share a matrix.
     fn query_weight(&self) -> usize;
 
-    /// Which of the parameters is a vector that scores are made with.
+    /// Which of the parameters is the vector that turns projections into scores, if any.
     fn vector(&self) -> Option<usize>;
 
     /// Turns a projected memory into its cached form, in place, and returns its note.
@@ -106,15 +106,16 @@ pub(crate) trait MemoryScorer: Sync {
     /// The same for a projected query of `hidden` units.
     fn cache_query(&self, isa: Isa, hidden: usize, values: &mut [f32]) -> f32;
 
-    /// The scores of consecutive memories. Returns whether one is not a number although its projections are.
+    /// The scores of consecutive memories. Returns whether a score is NaN although its projections are finite.
     fn scores(
         &self, isa: Isa, keys: Keys<'_>, query: Cached<'_>, vector: &[f32], room: &mut Room, scores: &mut [f32],
     ) -> bool;
 
-    /// The derivative of [`scores`](MemoryScorer::scores) by the projections and the vector.
+    /// The derivative of [`scores`](MemoryScorer::scores) with respect to the projections and the vector.
     ///
     /// # Safety
-    /// Pointers must span what [`ScoresBackward`] says, no two of those written the same; the slices must be of one length.
+    /// Pointers must span the lengths given at [`ScoresBackward`], no two written ones may be equal, and the slices
+    /// must have the same length.
     unsafe fn backward(&self, isa: Isa, hidden: usize, row: ScoresBackward<'_>, room: &mut Room);
 }
 

@@ -1,4 +1,4 @@
-//! Every scorer through its interface, on every instruction set that this CPU has, against plain code in `f64`.
+//! Tests every scorer through its interface, on every instruction set of this CPU, against plain code in `f64`.
 
 use super::{Cached, Keys, Room, Scorer, ScoresBackward};
 use crate::kernels::Isa;
@@ -7,7 +7,7 @@ use crate::kernels::tests::{both_isas, numbers, slope};
 const HIDDEN: usize = 40;
 const PADDED: usize = 48;
 
-/// Projections of `vectors` memories or queries, zeros in the padding.
+/// Projections of `vectors` memories or queries, with zeros in the padding.
 fn projections(vectors: usize, seed: u64, scale: f32) -> Vec<f32> {
     let mut values = numbers(vectors * PADDED, seed, scale);
     values.chunks_exact_mut(PADDED).for_each(|vector| vector[HIDDEN..].fill(0.0));
@@ -39,7 +39,7 @@ fn vector(scorer: Scorer) -> Vec<f32> {
     }
 }
 
-/// What one scorer makes of some projections.
+/// The results of one scorer.
 struct Got {
     scores: Vec<f32>,
     lost: bool,
@@ -70,12 +70,13 @@ fn run(scorer: Scorer, isa: Isa, keys: &[f32], query: &[f32], vector: &[f32], d_
         first: &(0..notes.len()).map(|slot| slot == 0).collect::<Vec<_>>(),
         d_vector: &mut d_vector,
     };
-    // SAFETY: all of them span PADDED floats.
+    // SAFETY: all pointers span PADDED floats.
     unsafe { part.backward(isa, HIDDEN, row, &mut room) };
     Got { scores, lost, d_keys, d_query, d_vector }
 }
 
-/// Within a part of the largest of the right numbers, or of `least`: what cancels leaves a rounding error.
+/// Asserts that errors stay within `tolerance` times the largest expected value, or `least` if that is larger:
+/// cancellation leaves a rounding error.
 #[track_caller]
 fn near(got: &[f32], right: &[f64], tolerance: f64, least: f64, what: &str) {
     let largest = right.iter().fold(least, |largest, x| largest.max(x.abs()));
@@ -87,7 +88,7 @@ fn near(got: &[f32], right: &[f64], tolerance: f64, least: f64, what: &str) {
 
 #[test]
 fn r3_r16_scores_and_their_derivatives_agree_with_plain_code() {
-    // Adjoints of a row's scores add up to 0.
+    // The adjoints of a row's scores sum to 0.
     let d_scores = [0.75, -1.0, 0.25];
     let scales = [(1.0, 1.0), (1e-18, 1.0), (1.0, 1e-18), (1e-18, 1e-18), (1e18, 1e-18), (1e18, 1e18), (1.0, 60.0)];
     for (isa, scorer) in both_isas().into_iter().flat_map(|isa| Scorer::ALL.iter().map(move |scorer| (isa, *scorer))) {
@@ -105,12 +106,12 @@ fn r3_r16_scores_and_their_derivatives_agree_with_plain_code() {
                 all(keys, query, vector).iter().zip(d_scores).map(|(score, d)| score * f64::from(d)).sum()
             };
             let by = |values: &[f32], scale: f32, f: &dyn Fn(&[f32]) -> f64| -> Vec<f64> {
-                // The sum of both projections is what an additive score bends with.
+                // An additive score depends on the sum of both projections, so the step has their scale.
                 let scale = if scorer == Scorer::Additive { 1.0 } else { scale };
                 (0..values.len()).map(|i| slope(values, i, scale * 1e-3, f)).collect()
             };
             if scorer == Scorer::Additive && key_scale.max(query_scale) > 1e3 {
-                // Every tanh is ±1: no slope to speak of.
+                // Every tanh is ±1, so all slopes vanish.
                 assert!(got.d_query.iter().chain(&got.d_keys[0]).all(|d| d.abs() < 1e-18), "{what}");
                 continue;
             }
@@ -132,12 +133,12 @@ fn r3_r16_scores_and_their_derivatives_agree_with_plain_code() {
 }
 
 #[test]
-fn r16_a_zero_vector_scores_0_and_no_adjoint_is_other_than_0() {
+fn r16_a_zero_vector_scores_0_and_passes_no_gradient_by_its_cosine() {
     for (isa, scorer) in both_isas().into_iter().flat_map(|isa| [(isa, Scorer::Dot), (isa, Scorer::Cosine)]) {
         let (keys, query, vector, zero) =
             (projections(2, 63, 1.0), projections(1, 64, 1.0), vector(scorer), [0.0; PADDED]);
         let all_zero = |values: &[f32]| values.iter().all(|x| *x == 0.0);
-        // A zero key: it gets what the query is, in a dot product, and nothing by its cosine.
+        // A zero key gets the query as its adjoint from a dot product, and nothing from a cosine.
         let got = run(scorer, isa, &zero, &query, &vector, &[1.5]);
         assert_eq!((&got.scores[..], got.lost), (&[0.0][..], false), "{scorer}");
         assert!(all_zero(&got.d_query) && all_zero(&got.d_vector), "{scorer}");
@@ -156,7 +157,7 @@ fn r16_cosines_of_the_largest_and_smallest_floats_are_numbers() {
     for isa in both_isas() {
         let vector = vector(Scorer::Cosine);
         for scale in [f32::MAX, 1e-37, f32::MIN_POSITIVE, 1e-40, 1.4e-45] {
-            // All elements ±scale: no rounding to what is no float.
+            // All elements are ±scale, so that none is rounded to an infinity or zero.
             let signs = |seed| projections(1, seed, 1.0).iter().map(|x| x.signum() * scale).collect::<Vec<f32>>();
             let (mut key, mut query) = (signs(65), signs(66));
             key[HIDDEN..].fill(0.0);
@@ -170,11 +171,11 @@ fn r16_cosines_of_the_largest_and_smallest_floats_are_numbers() {
 }
 
 #[test]
-fn r16_dot_products_that_are_no_float_are_reported() {
+fn r16_dot_products_that_overflow_to_nan_are_reported() {
     for isa in both_isas() {
         let keys = [f32::MAX, f32::MIN].repeat(PADDED / 2);
         let query = vec![f32::MAX; PADDED];
         let got = run(Scorer::Dot, isa, &keys, &query, &[], &[0.0]);
-        assert!(got.lost && got.scores[0].is_nan(), "inf - inf is no score");
+        assert!(got.lost && got.scores[0].is_nan(), "inf - inf is NaN");
     }
 }

@@ -1,24 +1,26 @@
-//! [`Choice`]: what a step was reminded of, and the derivative of its weights by the scores.
+//! [`Choice`]: the memories that a step was reminded of, and the derivative of their weights with respect to the
+//! scores.
 
-/// Up to this many, the best scores are kept by insertion; beyond it, they are selected from all.
+/// Up to this many best scores are kept by insertion. More are found by selection.
 const INSERTION_LIMIT: usize = 64;
 
 /// How the weights of a choice follow from its scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Weighting {
-    /// R5: all scores were equal; nothing was chosen, nothing learns.
+    /// R5: all scores were equal, so nothing was chosen and no gradient flows.
     #[default]
     Nothing,
     /// Softmax of the chosen scores (R6, R17).
     Softmax,
-    /// R4: prominence over the threshold, divided by its `total`. The threshold's slot is the last of the choice.
+    /// R4: prominence over the threshold, divided by the sum `total`. The threshold's slot is the last one of the
+    /// choice.
     Prominence { total: f32 },
 }
 
-/// What a step was reminded of.
+/// The memories that a step was reminded of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Choice {
-    /// The slots whose scores matter: the chosen ones, and after them the threshold's if there is one (R4).
+    /// The slots whose scores have an effect: the chosen ones, then the threshold's slot if there is one (R4).
     pub(crate) slots: Vec<u32>,
     /// Their weights; the threshold's is 0.
     pub(crate) weights: Vec<f32>,
@@ -26,7 +28,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// The chosen memories, without the threshold's.
+    /// The number of chosen memories, without the threshold's.
     pub(crate) fn chosen(&self) -> usize {
         match self.weighting {
             Weighting::Nothing => 0,
@@ -35,7 +37,7 @@ impl Choice {
         }
     }
 
-    /// From the adjoints of the chosen weights to those of the scores, in place; the threshold's is appended.
+    /// Turns the adjoints of the chosen weights into those of the scores, in place, and appends the threshold's.
     pub(crate) fn backward(&self, adjoints: &mut Vec<f32>) {
         let mean: f32 = adjoints.iter().zip(&self.weights).map(|(d, w)| d * w).sum();
         match self.weighting {
@@ -62,7 +64,7 @@ impl Choice {
         self.softmax();
     }
 
-    /// Turns the scores that stand in the place of the weights into their softmax.
+    /// Replaces the scores, which are stored in `weights`, by their softmax.
     pub(super) fn softmax(&mut self) {
         let largest = self.weights.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         self.weights.iter_mut().for_each(|w| *w = (*w - largest).exp());
@@ -71,8 +73,8 @@ impl Choice {
         self.weighting = Weighting::Softmax;
     }
 
-    /// The slots of the `kept` largest scores, largest first, the older of two equals first; their scores stand in the place
-    /// of the weights.
+    /// Stores the slots of the `kept` largest scores in `slots`, and the scores in `weights`. The largest comes first,
+    /// and the older of two equal ones first.
     pub(super) fn keep_best(&mut self, scores: &[f32], kept: usize) {
         self.slots.clear();
         self.weights.clear();
@@ -128,9 +130,9 @@ mod tests {
         }
     }
 
-    /// Each kind of choice against small differences of the weights, with the threshold's score among what is moved.
+    /// Compares each kind of choice with finite differences of the weights. The threshold's score is varied too.
     #[test]
-    fn r4_r6_r17_derivatives_of_weights_are_those_of_small_differences() {
+    fn r4_r6_r17_derivatives_of_weights_agree_with_finite_differences() {
         use crate::Sparsifier;
         let scores = [0.3_f32, 1.7, -0.4, 0.9, 1.2, 0.1];
         let d_weights = [0.5_f64, -1.0, 0.25, 2.0, -0.75, 1.5];

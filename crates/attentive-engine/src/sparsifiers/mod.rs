@@ -1,4 +1,4 @@
-//! Sparsifiers (R4-R6, R17): how scores become weights.
+//! Sparsifiers (R4-R6, R17). A sparsifier turns scores into weights.
 
 mod choice;
 mod prominence;
@@ -18,9 +18,9 @@ registry! {
     }
 }
 
-/// Chooses among scores. The derivative belongs to the [`Choice`].
+/// Chooses among scores. The derivative is part of [`Choice`].
 pub(crate) trait WeightSparsifier: Sync {
-    /// Chooses at most `k_top` of `scores`, one for each slot, oldest first; `None`: no limit. Of equal scores the older
-    /// comes first.
+    /// Chooses at most `k_top` of `scores`; `None` means no limit. There is one score per slot, oldest first. Of two
+    /// equal scores, the older wins.
     fn choose(&self, scores: &[f32], k_top: Option<usize>, choice: &mut Choice);
 }

@@ -59,7 +59,7 @@ mod tests {
         let choice = choose(&many, Some(100));
         assert_eq!(choice.slots[0], 3);
         assert_eq!(choice.slots[50], 2);
-        assert_eq!(choice.slots[100], 1, "the threshold is the oldest of the third-best");
+        assert_eq!(choice.slots[100], 1, "the threshold is the oldest of the third-best scores");
     }
 
     #[test]

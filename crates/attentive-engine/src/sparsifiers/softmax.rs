@@ -1,4 +1,4 @@
-//! Softmax over the k_top best scores (R17). Unlike prominence it knows how far scores lie apart.
+//! Softmax over the k_top best scores (R17). Unlike prominence, it depends on how far the scores lie apart.
 
 use super::{Choice, WeightSparsifier};
 

@@ -1,4 +1,4 @@
-//! Stores (R2, R18): which states become memories, and which memories make room.
+//! Stores (R2, R18). A store decides which states become memories and which memories are evicted.
 
 mod every;
 mod evict;
@@ -9,15 +9,15 @@ pub use evict::{Evict, RECEIVED_DECAY};
 use crate::error::{EngineError, Result};
 use crate::registry::registry;
 
-/// The largest `k_att` and `capacity`: step numbers must not overflow, and slots are counted in 32 bits.
+/// The largest `k_att`; `capacity` must be smaller. Step numbers must not overflow, and slot numbers have 32 bits.
 pub const MOST_K_ATT: usize = u32::MAX as usize;
 
 registry! {
     /// Which states are stored (R18).
     Store ("store"): dyn MemoryStore {
-        /// R2: every `k_att`-th.
+        /// R2: every `k_att`-th state.
         Every = "every" => every::Every,
-        /// Of every `k_att`-th those that differ enough from the last stored one.
+        /// Every `k_att`-th state, if it differs enough from the last stored one.
         Novelty = "novelty" => novelty::Novelty,
     }
 }
@@ -27,13 +27,13 @@ registry! {
 pub struct StoreRule {
     /// Which states are stored.
     pub store: Store,
-    /// Only every `k_att`-th state is considered at all (R2).
+    /// Only every `k_att`-th state is considered (R2).
     pub k_att: usize,
-    /// How much a state must differ, as a part of its own norm; for [`Store::Novelty`].
+    /// For [`Store::Novelty`]: how much a state must differ from the last stored one, as a fraction of its own norm.
     pub novelty: f64,
-    /// How many memories are kept at most besides the null slot.
+    /// The largest number of memories besides the null slot; `None` means no limit.
     pub capacity: Option<usize>,
-    /// Which memory makes room where `capacity` is reached.
+    /// Which memory makes room when `capacity` is reached.
     pub evict: Evict,
 }
 
@@ -48,7 +48,7 @@ impl StoreRule {
     pub fn check(&self) -> Result<()> {
         let wrong = |field, value: String, hint: String| Err(EngineError::Model { field, value, hint });
         if !(1..=MOST_K_ATT).contains(&self.k_att) {
-            let hint = format!("every k_att-th step can be stored, so it is at least 1 and at most {MOST_K_ATT}");
+            let hint = format!("every k_att-th step can be stored, so it must be at least 1 and at most {MOST_K_ATT}");
             return wrong("k_att", self.k_att.to_string(), hint);
         }
         if !(self.novelty.is_finite() && self.novelty >= 0.0) {
@@ -63,7 +63,7 @@ impl StoreRule {
         }
     }
 
-    /// Whether the state after this step of a row, counted from 1, may be stored at all (R2).
+    /// Whether the state after this step of a row, counted from 1, is considered for storing (R2).
     pub fn considers(&self, step: u64) -> bool {
         step.is_multiple_of(self.k_att as u64)
     }
@@ -73,20 +73,20 @@ impl StoreRule {
         self.store.part().reads_states()
     }
 
-    /// Whether the state after this step is stored; `last` is the newest memory, the null slot if there is no other. Both
-    /// may be empty unless [`reads_states`](StoreRule::reads_states).
+    /// Whether the state after this step is stored. `last` is the newest memory, or the null slot if there is no other.
+    /// Both slices may be empty unless [`reads_states`](StoreRule::reads_states) is true.
     pub(crate) fn stores(&self, step: u64, state: &[f32], last: &[f32]) -> bool {
         self.considers(step) && self.store.part().stores(self, state, last)
     }
 
-    /// How many states a row may store in `time` steps after `steps`.
+    /// The largest number of states that a row can store in the `time` steps after `steps`.
     pub(crate) fn most_stored(&self, steps: u64, time: usize) -> usize {
         let considered = |steps: u64| steps / self.k_att as u64;
         (considered(steps + time as u64) - considered(steps)) as usize
     }
 }
 
-/// Decides which of the states that may be stored are.
+/// Decides which of the considered states are stored.
 pub(crate) trait MemoryStore: Sync {
     /// Whether the decision depends on the states.
     fn reads_states(&self) -> bool;

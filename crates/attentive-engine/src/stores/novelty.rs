@@ -1,4 +1,4 @@
-//! Storing by content (R18): a state is stored if it differs enough from the last stored one.
+//! The novelty store (R18): a state is stored if it differs enough from the last stored one.
 
 use super::{MemoryStore, StoreRule};
 use crate::kernels::vector::{square_distance, square_sum};
@@ -22,7 +22,7 @@ mod tests {
     use crate::Store;
 
     #[test]
-    fn r18_what_differs_by_more_than_its_part_of_the_norm_is_stored() {
+    fn r18_a_state_that_differs_by_more_than_novelty_times_its_norm_is_stored() {
         let rule = |novelty| StoreRule { store: Store::Novelty, novelty, ..StoreRule::default() };
         let state = [3.0, 4.0];
         assert!(rule(0.19).stores(1, &state, &[3.0, 3.0]) && !rule(0.21).stores(1, &state, &[3.0, 3.0]));
