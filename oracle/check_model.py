@@ -1,11 +1,11 @@
-"""Runs a model folder of the command `sab` with the reference and compares what Attentive computed with it.
+"""Runs a model folder written by `sab` with the reference, and compares the outputs with Attentive's.
 
     python check_model.py FOLDER EXAMPLE.safetensors
 
 FOLDER holds `model.safetensors` and `config.json`. The example has `tokens` [batch, time] (int64 or int32) or `dense`
-[batch, time, input] (float32), as the model takes, and `outputs` [batch, time, output] (float32), the output of every
-step from a fresh state. The reference runs in float64. One line of JSON goes to standard output; if something is wrong
-with the files or the outputs differ, a message goes to standard error and the exit status is 1.
+[batch, time, input] (float32), depending on the model, and `outputs` [batch, time, output] (float32): the output of every
+step from a fresh state. The reference runs in float64. The program prints one line of JSON to standard output. If a file is
+invalid or the outputs differ, it prints a message to standard error and exits with status 1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OUTPUT_NAMES = ("output.v1", "output.v2", "output.bias")
 
 
 class Wrong(Exception):
-    """What is wrong with a file, to be told to the user."""
+    """An error in a file, to be reported to the user."""
 
 
 class Model(NamedTuple):
@@ -54,7 +54,7 @@ class Example(NamedTuple):
 
 
 def is_count(value: object, least: int) -> bool:
-    return type(value) is int and value >= least  # True and False are no counts, although they are ints
+    return type(value) is int and value >= least  # True and False are ints, but not counts
 
 
 def sizes(config: dict) -> tuple[bool, int, int]:
@@ -76,9 +76,9 @@ def sizes(config: dict) -> tuple[bool, int, int]:
 
 
 def options_of(settings: dict) -> Options:
-    """The options of the reference; those that only steer gradients are checked all the same.
+    """The options of the reference. Options that only affect gradients are checked too.
 
-    The parts may be absent: then they are the defaults. A `novelty` that stores by novelty has no default.
+    A missing part means the default. `novelty` has no default if the store uses it.
     """
 
     def read(key: str, least: int | None = None, words: tuple = (), absent=None):
@@ -104,7 +104,7 @@ def options_of(settings: dict) -> Options:
         k_top=read("k_top", 0, ("all",)),
         k_att=read("k_att", 1),
         k_trunc=None if k_trunc == "none" else k_trunc,
-        trunc_phase=0 if phase == "random" else phase,  # it moves gradients only
+        trunc_phase=0 if phase == "random" else phase,  # it only affects gradients
         score_gradient=read("score_gradient", words=("weights", "full")),
         mental_updates=read("mental_updates", words=(True, False)),
         hops=read("hops", words=("all", "one")),
@@ -119,7 +119,7 @@ def options_of(settings: dict) -> Options:
 
 
 def check_tensors(tensors: dict[str, Tensor], shapes: dict[str, tuple], dtypes: dict[str, tuple]):
-    """The names are those of `shapes`, and all else is as given; None is any size but 0."""
+    """Checks names, shapes and types against `shapes`; None allows any size but 0."""
     if missing := [name for name in shapes if name not in tensors]:
         raise Wrong(f"there is no `{missing[0]}`; there are {', '.join(sorted(tensors)) or 'no tensors'}")
     if unknown := sorted(tensors.keys() - shapes.keys()):
@@ -138,7 +138,7 @@ def check_tensors(tensors: dict[str, Tensor], shapes: dict[str, tuple], dtypes: 
 
 
 def build_model(config: object, tensors: dict[str, Tensor]) -> Model:
-    """The model that the content of a model folder describes, in float64."""
+    """The model described by the contents of a model folder, in float64."""
     if not isinstance(config, dict) or not isinstance(config.get("model"), dict):
         raise Wrong("config.json does not describe a model")
     settings = config["model"]

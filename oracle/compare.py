@@ -1,13 +1,13 @@
-"""Attentive against PyTorch: full training steps of both, in turn, on this machine; prints a table of ratios.
+"""Measures full training steps of Attentive and PyTorch in turn on this machine, and prints a table of ratios.
 
     python compare.py                     # all cases
     python compare.py --case copy100 --rounds 5
 
-A step is forward, cross-entropy, backward, clipping of the global norm and Adam, on the same shapes. Rounds of the two
-programs alternate, each takes the best of all its steps, and both have the same number of threads. PyTorch comes in three
-styles: `modules` from the parts of torch.nn, `plain` with the cell written out, `tuned` the fastest that was found (see
-`peer.py`); a plain LSTM is `nn.LSTM` in all of them. The last column says how near Attentive's matrix products alone bring
-it to what the machine's arithmetic units did at best in the same rounds.
+A step consists of forward, cross-entropy, backward, clipping of the global norm and Adam, on the same shapes. Rounds of the two
+programs alternate. Each program reports the best of all its steps, and both use the same number of threads. PyTorch comes in
+three styles: `modules` built from torch.nn, `plain` with the cell written out, and `tuned`, the fastest version found (see
+`peer.py`). A plain LSTM is `nn.LSTM` in all of them. The last column compares the operations of Attentive's matrix products
+per second with the best that the machine's arithmetic units reached in the same rounds.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def main():
                 best[style] = min(best[style], result["best"])
                 torch_version = result["torch"]
         figures.append({"case": case, "milliseconds": best, "wanted": WANTED[case], "gflop": gflop, "limit_gflops": limit})
-        # As it is known, for whoever stops the rest.
+        # Print each result at once, in case the run is stopped early.
         print(row(figures[-1]), file=sys.stderr)
 
     print(f"{cpu_name()}, {arguments.threads} threads, PyTorch {torch_version}, best of {arguments.rounds} rounds\n")

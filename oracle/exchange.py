@@ -1,15 +1,15 @@
-"""Models across the border, both ways.
+"""Exchanges models between `sab` and PyTorch, in both directions.
 
-    python exchange.py read RUN        a model that `sab train` has made, run in PyTorch
-    python exchange.py write FOLDER    an `nn.LSTM` trained in PyTorch, as a model folder that `sab` and Attentive read
+    python exchange.py read RUN        run a model trained by `sab train` in PyTorch
+    python exchange.py write FOLDER    train an `nn.LSTM` in PyTorch and write a model folder for `sab` and Attentive
 
 RUN and FOLDER hold `model.safetensors` and `config.json`; README.md has the names and shapes. `write` adds an
-`example.safetensors` with inputs and PyTorch's outputs, and these read what it has written:
+`example.safetensors` with inputs and PyTorch's outputs. These commands read the folder:
 
     cargo run --release --example from_pytorch FOLDER
     sab info FOLDER
 
-`read` of a golden folder prints the options of its model and what it makes of a random sequence; `write` prints
+For a golden folder, `read` prints the options of its model and its answers to a random sequence. `write` prints
 
     trained to a loss of 0.0155; the reference differs from nn.LSTM by 2.0e-06
 """
@@ -28,7 +28,7 @@ SYMBOLS, HIDDEN, CLASSES, STEPS = 5, 16, 5, 12
 
 
 def read(folder: Path):
-    """Loads a model and asks it about a sequence. `load_model` is all that a program of your own needs."""
+    """Loads a model and runs it on a sequence. Your own program only needs `load_model`."""
     model = load_model(folder)  # every tensor by name, and k_top, k_att, ... from config.json
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     tokens, inputs, outputs = sizes(config)
@@ -43,7 +43,7 @@ def read(folder: Path):
 
 
 def train_lstm() -> tuple[nn.LSTM, nn.Linear, float]:
-    """An LSTM that repeats the symbol of three steps ago: any PyTorch model would do."""
+    """An LSTM that repeats the symbol from three steps ago. Any PyTorch model would do."""
     torch.manual_seed(1)
     lstm, head = nn.LSTM(SYMBOLS, HIDDEN, batch_first=True), nn.Linear(HIDDEN, CLASSES)
     adam = torch.optim.Adam([*lstm.parameters(), *head.parameters()], lr=1e-2)
@@ -58,16 +58,16 @@ def train_lstm() -> tuple[nn.LSTM, nn.Linear, float]:
 
 
 def write(folder: Path):
-    """Saves an `nn.LSTM` with a linear output. It is the member of the family without reminders: k_top is 0."""
+    """Saves an `nn.LSTM` with a linear output. It is the model of the family without reminders: k_top is 0."""
     lstm, head, loss = train_lstm()
     with torch.no_grad():
         tokens = torch.randint(SYMBOLS, (3, STEPS))
         outputs = head(lstm(nn.functional.one_hot(tokens, SYMBOLS).float())[0])
     tensors = {
-        "lstm.weight_ih": lstm.weight_ih_l0,  # PyTorch has the gates in the order i, f, g, o as well
+        "lstm.weight_ih": lstm.weight_ih_l0,  # PyTorch's gates have the same order, i, f, g, o
         "lstm.weight_hh": lstm.weight_hh_l0,
         "lstm.bias": lstm.bias_ih_l0 + lstm.bias_hh_l0,  # two biases in PyTorch, one here (R1)
-        "attention.w1": torch.zeros(HIDDEN, HIDDEN),  # not used where k_top is 0, but they must be there
+        "attention.w1": torch.zeros(HIDDEN, HIDDEN),  # not used if k_top is 0, but they must be present
         "attention.w2": torch.zeros(HIDDEN, HIDDEN),
         "attention.w3": torch.zeros(HIDDEN),
         "output.v1": head.weight,
@@ -83,7 +83,7 @@ def write(folder: Path):
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, folder / "model.safetensors")
     save_file({"tokens": tokens, "outputs": outputs.contiguous()}, folder / "example.safetensors")
-    # The reference agrees, so what was written means what was trained.
+    # The reference agrees, so the file describes the trained model.
     difference = (run(load_model(folder), tokens)[0] - outputs).abs().max().item()
     print(f"trained to a loss of {loss:.4f}; the reference differs from nn.LSTM by {difference:.1e}")
     assert difference < 1e-4

@@ -1,11 +1,11 @@
 """The same model without autograd: NumPy, one row, and a backward pass written out by hand.
 
-It exists to contradict `sab_reference.py` if that is wrong. The two share no code, and where the reference
-detaches, this one simply does not pass an adjoint on. It is the single reverse sweep of R13: the adjoint of a
-memory is gathered from the later steps that chose it before the sweep arrives at the step that stored it.
+It checks `sab_reference.py` independently. The two share no code, and where the reference detaches, this program simply
+passes no adjoint on. It is the single reverse sweep of R13: before the sweep reaches the step that stored a memory, it has
+gathered the memory's adjoint from the later steps that chose it.
 
-A memory has a number of its own, which it keeps when others are evicted. What it has received (R18) is not counted
-along: every memory keeps the list of its weights, and the sum is taken where it is needed.
+A memory has its own number, which it keeps when others are evicted. There is no running sum of the weights that a memory has
+received (R18): every memory keeps the list of its weights, and the sum is computed when it is needed.
 """
 
 from dataclasses import dataclass, field

@@ -2,16 +2,16 @@
 
     python peer.py --case copy100 --threads 2 --repeats 10
 
-A step is forward, cross-entropy, backward, clipping of the global norm, Adam. It prints one line of JSON for each
-case. The model is SAB with `score_gradient = weights`, all hops, mental updates and phase 0, in three styles:
+A step consists of forward, cross-entropy, backward, clipping of the global norm and Adam. The program prints one line of JSON
+per case. The model is SAB with `score_gradient = weights`, all hops, mental updates and phase 0, in three styles:
 
-- `modules` is put together from torch.nn: an `LSTMCell`, `Linear` layers, a list of memories, W1 m computed once for each.
-- `plain` is eager autograd with the cell written out, so that the input projection can be hoisted out of the loop, and
-  memories and keys in two tensors that grow.
-- `tuned` has all that was found to make PyTorch faster, custom autograd functions included (`peer_memory.py` has what makes
-  most of the difference).
+- `modules` is built from torch.nn: an `LSTMCell`, `Linear` layers and a list of memories, with W1 m computed once per memory.
+- `plain` is eager autograd with the cell written out. The input projection is hoisted out of the loop, and memories and keys
+  are two growing tensors.
+- `tuned` uses everything found to make PyTorch faster, including custom autograd functions. Most of the gain comes from
+  `peer_memory.py`.
 
-`test_peer.py` holds all three to the reference.
+`test_peer.py` compares all three with the reference.
 """
 
 import argparse
@@ -78,7 +78,7 @@ class SabLstm(nn.Module):
         """h and s of every step, each [batch, hidden], from inputs [time, batch] or [time, batch, input]."""
         steps, batch = inputs.shape[:2]
         slots = steps // self.k_att + 1
-        # Few memories cost less to read in full than to choose from.
+        # Reading all of a few memories costs less than choosing among them.
         tuned = ChosenMemories if slots > 4 * self.k_top else EveryMemory
         memory_kind = PlainMemory if self.style == "plain" else tuned
         memory = memory_kind(self.w1, self.w2, self.w3, self.k_top, slots, batch)
@@ -101,7 +101,7 @@ class SabLstm(nn.Module):
 
 
 class ModulesSabLstm(nn.Module):
-    """The same from the parts that torch.nn has. The cell wants dense inputs, and one-hot is the cheapest."""
+    """The same, built from torch.nn. The cell needs dense inputs, and one-hot is the cheapest."""
 
     def __init__(self, inputs: int, hidden: int, k_trunc: int, k_top: int, k_att: int):
         super().__init__()
@@ -157,7 +157,7 @@ class SabModel(nn.Module):
 
 
 class LstmModel(nn.Module):
-    """nn.LSTM with full backpropagation through time. It wants dense inputs, and one-hot is the cheapest."""
+    """nn.LSTM with full backpropagation through time. It needs dense inputs, and one-hot is the cheapest."""
 
     def __init__(self, case: Case):
         super().__init__()
@@ -170,7 +170,7 @@ class LstmModel(nn.Module):
 
 
 def copy_batch(case: Case) -> tuple[Tensor, Tensor]:
-    """10 digits, blanks, the end marker, 10 blanks; to be answered: the digits, in the last 10 steps."""
+    """10 digits, blanks, the end marker, 10 blanks. The targets are the digits, in the last 10 steps."""
     inputs = torch.zeros(case.steps, case.batch, dtype=torch.int64)
     targets = torch.zeros_like(inputs)
     inputs[:10] = targets[-10:] = torch.randint(1, 9, (10, case.batch))
@@ -193,7 +193,7 @@ def measure(name: str, style: str, warmup: int, repeats: int) -> list[float]:
     case = CASES[name]
     torch.manual_seed(0)
     model = LstmModel(case) if case.sab is None else SabModel(case, style)
-    # The fused kernel is faster than what PyTorch chooses by itself on the CPU.
+    # The fused kernel is faster than PyTorch's default on the CPU.
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=style == "tuned" or None)
     inputs, targets = batch_for(name, case)
     milliseconds = []
@@ -208,7 +208,7 @@ def measure(name: str, style: str, warmup: int, repeats: int) -> list[float]:
 
 
 def keep_freed_memory():
-    """Let glibc reuse large blocks. Otherwise each step maps and clears fresh pages, up to a fifth of its time."""
+    """Lets glibc reuse large blocks. Otherwise each step maps and clears fresh pages, which takes up to a fifth of its time."""
     trim_threshold, mmap_threshold = -1, -3
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,8 +1,8 @@
-"""The memory of the PyTorch peer: plain, and in two ways that are tuned for speed, many slots and few.
+"""The memory of the PyTorch peer: a plain version, and two versions tuned for speed, for many slots and for few.
 
-The tuned ones score with sigmoid in place of tanh. tanh(z) = 2 sigmoid(2z) - 1, the constant is the same for all memories
-and cancels in softmax and sparsifier, and PyTorch's sigmoid takes half the time of its tanh. So keys are 2 W1 m,
-queries 2 W2 h_hat, and the score is sigmoid(key + query) . 2 W3. W1 m is computed once, when m is stored.
+The tuned versions score with sigmoid instead of tanh. tanh(z) = 2 sigmoid(2z) - 1, the constant cancels in softmax and
+sparsifier because it is the same for all memories, and PyTorch's sigmoid takes half the time of its tanh. So keys are
+2 W1 m, queries are 2 W2 h_hat, and the score is sigmoid(key + query) . 2 W3. W1 m is computed once, when m is stored.
 
 `score_gradient = weights`: m and h_hat are constants inside the scorer.
 """
@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# sum(w) is zero where all scores are equal (R5). This keeps 0 / 0 away and changes no other sum.
+# sum(w) is zero if all scores are equal (R5). This avoids 0 / 0 and changes no other sum.
 SMALLEST_TOTAL = 1e-30
 
 
 def shares_of(scores: Tensor, k_top: int) -> Tensor:
-    """What each memory has in the summary. [batch, slots] both"""
+    """The weight of each memory in the summary. Both are [batch, slots]."""
     if scores.shape[1] <= k_top:
         return torch.softmax(scores, dim=1)
     threshold = torch.topk(scores, k_top + 1, dim=1).values[:, -1:]
@@ -64,10 +64,10 @@ class EveryMemory:
 
 
 class ChosenMemories:
-    """All memories are searched without autograd; only the k_top + 1 best take part in it.
+    """Searches all memories without autograd; only the k_top + 1 best take part in it.
 
-    Reading from a tensor that autograd knows costs a gradient of the whole memory at each step. Here gradients of
-    what was read are added to one buffer, in place, and go on when backward arrives at the step that stored it.
+    Reading from a tensor known to autograd costs a gradient of the whole memory at each step. Here the gradients of all
+    reads are added to one buffer in place. They continue when backward reaches the step that stored the memory.
     """
 
     def __init__(self, w1: Tensor, w2: Tensor, w3: Tensor, k_top: int, slots: int, batch: int):
@@ -81,7 +81,7 @@ class ChosenMemories:
         self.one = w3.new_ones(())
         self.searching_w3 = self.w3.detach()
         self.rows = torch.arange(batch).unsqueeze(1)
-        # Whatever is read later depends on this, so that backward comes to a store after all reads of it.
+        # All later reads depend on this, so that backward reaches a store only after all reads of it.
         self.stored_before = w3.new_zeros(()).requires_grad_()
 
     def store(self, h: Tensor):
@@ -92,7 +92,7 @@ class ChosenMemories:
 
     @torch.no_grad()
     def search(self, query: Tensor) -> Tensor:
-        """Which memories to read, as rows of [slots * batch, hidden]; of each row of the batch the best first."""
+        """The memories to read, as rows of [slots * batch, hidden]. For each row of the batch, the best comes first."""
         if self.used <= self.k_top:
             slots = torch.arange(self.used).unsqueeze(0)
         else:
@@ -115,7 +115,7 @@ class ChosenMemories:
 
 
 class Buffers(NamedTuple):
-    """What is stored and the gradient it receives. Each [slots, batch, hidden]"""
+    """The stored memories and their gradients. Each [slots, batch, hidden]"""
 
     memory: Tensor
     keys: Tensor

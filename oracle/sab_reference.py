@@ -1,10 +1,10 @@
 """The model in plain PyTorch: the specification as a program.
 
-It is written to be read and trusted, not to be fast: every row of a batch runs by itself, one step at a time,
-and what gradient may not pass is a `detach`. The rule numbers (R1..R18) are those of the model's specification;
+It is written to be read and trusted, not to be fast. Every row of a batch runs by itself, one step at a time, and a `detach`
+marks each place that gradient does not pass. The rule numbers (R1 to R18) are those of the model's specification;
 "Algorithm 1" is the algorithm of the paper *Sparse Attentive Backtracking*.
 
-A model has four parts: a cell, a scorer, a sparsifier and a store. Each kind of a part is one small function; `CELLS`,
+A model has four parts: a cell, a scorer, a sparsifier and a store. Each variant of a part is one small function; `CELLS`,
 `SCORERS` and `SPARSIFIERS` name them. The defaults are the paper's SAB-LSTM.
 
 Everything works in the dtype of the weights. Goldens are made in float64.
@@ -19,14 +19,14 @@ import torch
 from torch import Tensor
 
 
-# How much of what a memory has received is left one step later (R18).
+# The factor by which the received weights of a memory decay per step (R18).
 DECAY = 0.999
 
 
 class Weights(NamedTuple):
     """Parameters in PyTorch's order. The gates are stacked as i, f, g, o (LSTM, 4 of them) or r, z, n (GRU, 3).
 
-    A GRU's bias has 4 parts: r, z, the candidate's input side and its hidden side. What a scorer does not have is None.
+    A GRU's bias has 4 parts: r, z, the candidate's input side and its hidden side. Parameters that a scorer does not have are None.
     """
 
     weight_ih: Tensor  # [gates * hidden, input]
@@ -38,7 +38,7 @@ class Weights(NamedTuple):
     temperature: Tensor | None = None  # [1]
 
     def present(self) -> dict[str, Tensor]:
-        """Those that the model has, by name."""
+        """The parameters that the model has, by name."""
         return {name: tensor for name, tensor in self._asdict().items() if tensor is not None}
 
 
@@ -57,7 +57,7 @@ def weight_shapes(cell: str, scorer: str, inputs: int, hidden: int) -> dict[str,
 
 @dataclass(frozen=True)
 class Options:
-    """The parts of the model, what is stored, what is retrieved, and where gradient stops."""
+    """The parts of the model, and the rules for storing, choosing and stopping gradient."""
 
     k_top: int | str  # 0 (no memories), n, or "all" (R6)
     k_att: int  # states after multiples of k_att steps can be stored (R2, R18)
@@ -70,8 +70,8 @@ class Options:
     scorer: str = "additive"  # or "dot", "cosine" (R16)
     sparsifier: str = "prominence"  # or "softmax" (R17)
     store: str = "every"  # or "novelty" (R18)
-    novelty: float | None = None  # how new a state has to be for `store = "novelty"`
-    capacity: int | None = None  # how many memories there can be besides the null slot; None: any number
+    novelty: float | None = None  # for `store = "novelty"`: how much a state must differ from the last stored one
+    capacity: int | None = None  # the largest number of memories besides the null slot; None: no limit
     evict: str = "oldest"  # or "least-attended": which memory makes room
 
     def __post_init__(self):
@@ -86,7 +86,7 @@ class Options:
         assert self.evict in ("oldest", "least-attended")
 
     def can_store_after(self, step: int) -> bool:
-        """R2, R18. A model without attention has no use for memories and keeps those it was given."""
+        """R2, R18. A model without attention stores nothing and keeps the memories it was given."""
         return self.k_top != 0 and step % self.k_att == 0
 
     def cuts_after(self, step: int) -> bool:
@@ -95,7 +95,7 @@ class Options:
 
 
 class State(NamedTuple):
-    """What is carried from one call to the next, for each row by itself (R14)."""
+    """The state carried from one call to the next, separately for each row (R14)."""
 
     h: Tensor  # [batch, hidden]
     c: Tensor | None  # [batch, hidden]; a GRU has none
@@ -107,14 +107,14 @@ class State(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The last three are to look at, detached: what the choices hung on."""
+    """The last three are detached, for inspection: the numbers on which the choices depended."""
 
     hidden: Tensor  # h, [batch, time, hidden]
     summary: Tensor  # s, [batch, time, hidden]
     state: State
     scores: list[list[Tensor]]  # a, for every row and step one value for each memory
     novelties: list[list[float]]  # |h - last| / |h|, for every row and every state that could be stored
-    contenders: list[list[Tensor]]  # for every row and least-attended eviction, what the memories had received
+    contenders: list[list[Tensor]]  # for every row and least-attended eviction, the received weights of the memories
 
 
 def fresh_state(batch: int, hidden: int, dtype: torch.dtype, cell: str = "lstm") -> State:
@@ -130,12 +130,12 @@ def fresh_state(batch: int, hidden: int, dtype: torch.dtype, cell: str = "lstm")
     )
 
 
-# Cells: what the input and the state before make of h_hat. Both take and return c; a GRU's is None.
+# Cells compute h_hat from the input and the previous state. Both take and return c; a GRU's c is None.
 
 
 def project_input(x: Tensor, weights: Weights) -> Tensor:
-    """W_ih x + b, [gates * hidden], for a dense x [input] or for a token, the number of the one in a one-hot x."""
-    # Step by step, although one product for the sequence would do: its rounding would depend on the length (R14).
+    """W_ih x + b, [gates * hidden], for a dense x [input] or for a token, the index of the 1 in a one-hot x."""
+    # Step by step instead of one product for the sequence, whose rounding would depend on the length (R14).
     product = weights.weight_ih @ x if x.is_floating_point() else weights.weight_ih[:, x]
     return product + weights.bias[: len(product)]  # a GRU's last bias belongs to the hidden side
 
@@ -187,11 +187,11 @@ def cosine_scores(memories: Tensor, h_hat: Tensor, weights: Weights) -> Tensor:
 SCORERS = {"additive": additive_scores, "dot": dot_scores, "cosine": cosine_scores}
 
 
-# Sparsifiers: more than k_top scores [slots] -> shares [slots], of which at most k_top are not zero
+# Sparsifiers: more than k_top scores [slots] -> weights [slots], of which at most k_top are not zero
 
 
 def by_score(scores: Tensor) -> Tensor:
-    """Slots by falling score. The sort is stable: the older of two equal ones comes first (R4)."""
+    """Slots by descending score. The sort is stable: the older of two equal ones comes first (R4)."""
     return torch.sort(scores, descending=True, stable=True).indices
 
 
@@ -213,14 +213,14 @@ SPARSIFIERS = {"prominence": prominence, "softmax": softmax_of_best}
 
 
 def attention_weights(scores: Tensor, k_top: int | str, sparsifier: str = "prominence") -> Tensor:
-    """R4-R6, R17: what share each memory has in the summary. [slots] -> [slots]"""
+    """R4-R6, R17: the weight of each memory in the summary. [slots] -> [slots]"""
     if k_top == "all" or len(scores) <= k_top:
         return torch.softmax(scores, dim=0)
     return SPARSIFIERS[sparsifier](scores, k_top)
 
 
 def remind(h_hat: Tensor, memories: Tensor, weights: Weights, options: Options) -> tuple[Tensor, Tensor, Tensor]:
-    """R3-R7, R10, R11: the summary s [hidden], each memory's share in it and the scores, both [slots]."""
+    """R3-R7, R10, R11: the summary s [hidden], the weight of each memory and the scores, both [slots]."""
     if not options.mental_updates:
         memories = memories.detach()
     score = SCORERS[options.scorer]
@@ -255,7 +255,7 @@ class Row(NamedTuple):
 
 
 def is_wanted(h: Tensor, slots: list[Slot], options: Options, novelties: list[float]) -> bool:
-    """R2, R18: whether a state that can be stored is. The latest memory is the null slot where nothing was stored."""
+    """R2, R18: whether a considered state is stored. The latest memory is the null slot if nothing has been stored."""
     if options.store == "every":
         return True
     h, latest = h.detach(), slots[-1].memory.detach()
@@ -264,14 +264,14 @@ def is_wanted(h: Tensor, slots: list[Slot], options: Options, novelties: list[fl
 
 
 def with_room(slots: list[Slot], options: Options, contenders: list[Tensor]) -> list[Slot]:
-    """R18: the slots without the one that makes room for another, if they are as many as there can be."""
+    """R18: the slots, without the one that is evicted if the memory is full."""
     null_slot, *stored = slots
     if options.capacity is None or len(stored) < options.capacity:
         return slots
     assert len(stored) == options.capacity, "a state with more memories than the capacity was carried in"
     if options.evict == "oldest":
         evicted = min(stored, key=lambda slot: slot.step)
-    else:  # of equal ones `min` takes the first, and that is the older
+    else:  # `min` takes the first of equal elements, which is the older one
         contenders.append(torch.stack([slot.received for slot in stored]))
         evicted = min(stored, key=lambda slot: slot.received.item())
     return [null_slot, *(slot for slot in stored if slot is not evicted)]
@@ -280,9 +280,8 @@ def with_room(slots: list[Slot], options: Options, contenders: list[Tensor]) -> 
 def run_row(inputs: Tensor, weights: Weights, options: Options, h, c, slots: list[Slot], steps: int) -> Row:
     """Algorithm 1 over one sequence, [time, input] or [time], from a state that is data to it.
 
-    With `hops = "one"` (R12) a second recurrence runs beside the first. Its values are the same, but its
-    summaries are constants, and memories are taken from it: gradient that enters a memory finds the sequential
-    path alone.
+    With `hops = "one"` (R12) a second recurrence runs beside the first. Its values are the same, but its summaries are
+    constants. Memories come from this recurrence, so gradient that enters a memory finds only the sequential path.
     """
     hidden, summaries, all_scores, novelties, contenders = [], [], [], [], []
     cell = CELLS[options.cell]
@@ -311,7 +310,7 @@ def run_row(inputs: Tensor, weights: Weights, options: Options, h, c, slots: lis
         steps += 1
         if options.can_store_after(steps) and is_wanted(h, slots, options, novelties):
             slots = [*with_room(slots, options, contenders), Slot(skipped_h, steps, torch.zeros_like(h[0].detach()))]
-        if options.cuts_after(steps):  # after storing: what is remembered keeps its own past
+        if options.cuts_after(steps):  # after storing, so that the memory keeps its own past
             h, skipped_h = h.detach(), skipped_h.detach()
             if c is not None:
                 c, skipped_c = c.detach(), skipped_c.detach()

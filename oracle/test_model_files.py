@@ -22,7 +22,7 @@ FOLDERS = [HERE / "goldens" / "model", HERE / "goldens" / "model_dense"]
 
 
 def checked(folder, example=None) -> tuple[dict | None, str | None]:
-    """What the program prints, and its last words if it fails."""
+    """The program's output, and its error message if it fails."""
     printed, complaint = io.StringIO(), None
     with contextlib.redirect_stdout(printed):
         try:
@@ -60,7 +60,7 @@ def test_the_goldens_pass():
 
 
 def test_the_program_by_hand_agrees_with_the_goldens():
-    """NumPy from the files to the outputs, without the reference."""
+    """Computes the outputs from the files in NumPy, without the reference."""
     for folder in FOLDERS:
         model, example = load_numpy(folder / "model.safetensors"), load_numpy(folder / "example.safetensors")
         model = {name: value.astype(np.float64) for name, value in model.items()}
@@ -79,7 +79,7 @@ def test_the_program_by_hand_agrees_with_the_goldens():
 
 @contextlib.contextmanager
 def folder_of_parts(**parts):
-    """A folder of a model with these parts and with tensors of their own; the outputs are those of the program by hand."""
+    """A folder of a model with these parts and new tensors. The outputs come from `explicit_adjoints`."""
     cell, scorer = parts.get("cell", "lstm"), parts.get("scorer", "additive")
     random, hidden = np.random.default_rng(1), 12
     gates = {"lstm": 4, "gru": 3}[cell]
@@ -92,7 +92,7 @@ def folder_of_parts(**parts):
     tensors |= {("lstm." if name in ("weight_ih", "weight_hh", "bias") else "attention.") + name: torch.from_numpy(value)
                 for name, value in weights.items()}
     old, example = load_numpy(FOLDERS[0] / "model.safetensors"), load_numpy(FOLDERS[0] / "example.safetensors")
-    rows = example["tokens"][:, :12]  # a GRU adds summaries to a state that it keeps: over many steps it grows
+    rows = example["tokens"][:, :12]  # a GRU adds summaries to a state that it keeps, so the state grows over many steps
     nothing, outputs = np.zeros((rows.shape[1], hidden)), []
     numbers = {key: value for key, value in parts.items() if value not in ("none", None)}
     for tokens in rows:
@@ -204,7 +204,7 @@ def test_a_large_difference_is_reported():
 
 
 def test_a_wrong_option_makes_a_large_difference():
-    """What the example is for: none of these passes unnoticed."""
+    """The purpose of the example: each of these mistakes is noticed."""
     for folder in FOLDERS:
         model = json.loads((folder / "config.json").read_text())["model"]
         for key, value in (("k_top", 4), ("k_top", 0), ("k_att", model["k_att"] + 1)):

@@ -1,4 +1,4 @@
-"""The peer computes what the reference computes. `python test_peer.py` runs the tests; pytest finds them as well."""
+"""Compares the peer with the reference. `python test_peer.py` runs the tests; pytest finds them as well."""
 
 import torch
 
@@ -29,7 +29,7 @@ def compare(steps, batch, hidden, k_trunc, k_top, k_att, tokens, loss_on_last_st
     shapes = [(4 * hidden, inputs), (4 * hidden, hidden), (4 * hidden,), (hidden, hidden), (hidden, hidden), (hidden,)]
 
     def as_in_the_reference(values):
-        table = style != "modules"  # the input weights of the others are a table to look tokens up in
+        table = style != "modules"  # in the other styles the input weights are a lookup table for tokens
         return [(v.t() if table and n == 0 else v).reshape(shape) for n, (v, shape) in enumerate(zip(values, shapes))]
 
     weights = Weights(*(p.detach().clone().requires_grad_() for p in as_in_the_reference(weights_of(peer))))

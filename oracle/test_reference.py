@@ -84,7 +84,7 @@ def assert_close(actual, expected, tolerance, what=""):
 
 
 def assert_same_state(state, row, wanted, what):
-    """The state of a row is one that `explicit_adjoints` returned; where there is padding, it is as it should be."""
+    """Asserts that the state of a row is the one returned by `explicit_adjoints`, and that its padding is correct."""
     found = numpy_row(state, row)
     assert (found["slot_steps"], found["steps"]) == (wanted["slot_steps"], wanted["steps"]), what
     for name in ("h", "memories", "received", *(["c"] if found["c"] is not None else [])):
@@ -94,7 +94,7 @@ def assert_same_state(state, row, wanted, what):
 
 
 def hangs_on_the_last_bits(output, options) -> bool:
-    """Scores that differ by rounding decide what is chosen, or are divided by: a state that grows saturates its scores."""
+    """Whether scores that differ only by rounding decide a choice or a division. A growing state saturates its scores."""
     if options.k_top in (0, "all"):
         return False
     for scores in itertools.chain.from_iterable(output.scores):
@@ -109,7 +109,7 @@ def hangs_on_the_last_bits(output, options) -> bool:
 def compare_with_sweep(generator, options, number, carried) -> bool:
     """Outputs, the state and the gradient of every parameter, of the reference and of the sweep by hand.
 
-    False is a draw that is passed over, since it hangs on the last bits.
+    Returns False for a draw that depends on the last bits; it is skipped.
     """
     hidden, time = 2 + number % 4, 5 + number % 7
     weights = draw_weights(generator, hidden, **asdict(options))
@@ -155,7 +155,7 @@ def test_hand_written_reverse_sweep_agrees_for_every_part():
 
 
 def test_finite_differences_agree_with_the_exact_derivative():
-    """`full`, all hops, mental updates, no truncation: nothing is left out, threshold included (R10)."""
+    """`full`, all hops, mental updates, no truncation: the gradient is complete, including the threshold (R10)."""
     generator = torch.Generator().manual_seed(2)
     defaults = [(0, 1, {}), (1, 1, {}), (2, 1, {}), (3, 2, {}), ("all", 1, {}), ("all", 3, {})]
     for k_top, k_att, parts in defaults + [(2, 1, parts) for parts in PARTS[1:]] + [(0, 1, dict(cell="gru"))]:
@@ -210,7 +210,7 @@ def test_one_hop_is_the_part_of_all_hops_that_is_linear_in_the_skip_path():
         for name, grad in one_hop.items():
             linear_part = none[name] + (plus[name] - minus[name]) / (2 * epsilon)
             assert_close(grad, linear_part, 1e-5, f"{name}, {all_hops}")
-        # The two differ, or this test would prove nothing.
+        # The two must differ, or this test would prove nothing.
         assert (autograd_gradients(x, weights, all_hops, cotangents)[1]["w1"] - one_hop["w1"]).abs().max() > 1e-3
 
 
@@ -288,7 +288,7 @@ def same_bits(one: State, other: State) -> bool:
 
 
 def test_pieces_with_carried_state_give_the_bits_of_the_whole():
-    """R14, and a row that is reset while the others run on starts as a fresh one does."""
+    """R14. A row that is reset while the others continue starts like a fresh one."""
     generator = torch.Generator().manual_seed(6)
     for parts in PARTS:
         weights = draw_weights(generator, 5, **parts)
@@ -330,7 +330,7 @@ def test_ties_go_to_the_older_memory():
 
 
 def test_softmax_takes_the_older_of_equal_scores():
-    """R17: the others have exactly no weight and no gradient."""
+    """R17: all other memories have exactly zero weight and zero gradient."""
     scores = tracked(torch.tensor([0.5, 2.0, 1.0, 1.0, 1.0]))
     shares = attention_weights(scores, 3, "softmax")
     wanted = torch.tensor([2.0, 1.0, 1.0]).exp()
@@ -391,7 +391,7 @@ def test_the_query_changes_the_choice():
 
 
 def test_memories_are_stored_and_paths_cut_where_the_rules_say():
-    """R2, R9: the grid counts a row's own steps, and what is stored at a truncation point is not cut."""
+    """R2, R9: the grid counts a row's own steps, and a memory stored at a truncation point is not cut off."""
     generator = torch.Generator().manual_seed(9)
     weights = draw_weights(generator, 4)
     x = tracked(torch.randn(2, 6, INPUT, generator=generator))
@@ -444,7 +444,7 @@ def test_novelty_zero_does_not_store_the_same_state_twice():
 
 
 def test_the_rule_decides_which_memory_makes_room():
-    """R18: the null slot stays, the others keep their order, and received numbers are the decayed sums of the shares."""
+    """R18: the null slot stays, the others keep their order, and received weights are decayed sums."""
     generator = torch.Generator().manual_seed(14)
     weights = draw_weights(generator, 4)
     x = torch.randn(1, 14, INPUT, generator=generator)
@@ -478,7 +478,7 @@ def test_k_top_above_the_capacity_is_dense_attention():
 
 
 def test_an_evicted_memory_has_its_gradient():
-    """R18: with one place, the memory of step 2 is gone after step 4, and step 3 was reminded of it."""
+    """R18: with a capacity of 1, the memory of step 2 is evicted after step 4, and step 3 was reminded of it."""
     generator = torch.Generator().manual_seed(16)
     weights = draw_weights(generator, 4)
     x = tracked(torch.randn(1, 6, INPUT, generator=generator))
@@ -505,7 +505,7 @@ def test_hops_and_gradient_rules_change_no_decision():
 
 
 def test_hand_written_reverse_sweep_agrees_with_every_golden():
-    """The file as it is committed: tokens, batches and carried states included, each row by itself."""
+    """The committed file, including tokens, batches and carried states, each row by itself."""
     tensors = load_file(GOLDENS)
     with safe_open(GOLDENS, "numpy") as file:
         cases = {n: json.loads(text) for n, text in file.metadata().items() if n.startswith("case_")}

@@ -1,4 +1,4 @@
-//! A batch file of CIFAR-10.
+//! Reads the input as a batch file of CIFAR-10.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

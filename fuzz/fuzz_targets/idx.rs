@@ -1,4 +1,4 @@
-//! MNIST's idx files: the input is two files, the first as long as its first two bytes say.
+//! Reads the input as two idx files of MNIST. The first two bytes give the length of the first file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

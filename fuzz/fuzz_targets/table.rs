@@ -1,4 +1,4 @@
-//! A table; its first byte chooses the layout.
+//! Reads the input as a table. The first byte chooses the layout.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

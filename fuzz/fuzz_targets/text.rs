@@ -1,4 +1,4 @@
-//! Any text file.
+//! Reads the input as a text file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

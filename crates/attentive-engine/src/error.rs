@@ -38,7 +38,7 @@ pub enum EngineError {
     },
     /// A NaN or an infinity in the input or in a result.
     #[error(
-        "`{what}` contains a NaN or an infinity{place}: clean the data, or lower the learning rate if training diverged"
+        "`{what}` holds a NaN or an infinity{place}: clean the data, or lower the learning rate if training diverged"
     )]
     NonFinite {
         /// The slice that contains it.

@@ -4,9 +4,9 @@
 //! cargo run --release -p attentive --example in_a_model
 //! ```
 //!
-//! The model is an embedding, a [`SabLstm`] and a linear layer. It sees a name (one of four symbols), then twenty symbols of
-//! noise, and must say the name. Gradient runs three steps back only, so nothing but a reminder can tell the first step what
-//! the last one needed; the same model without reminders (`k_top` 0) stays at one in four. It prints:
+//! The model consists of an embedding, a [`SabLstm`] and a linear layer. It sees a name (one of four symbols), then twenty
+//! symbols of noise, and must repeat the name. The sequential gradient runs only three steps back, so only a reminder can carry
+//! credit from the last step to the first. Without reminders (`k_top` 0) the same model stays at one in four. It prints:
 //!
 //! ```text
 //! with reminders:
@@ -21,7 +21,7 @@
 //!   accuracy 23.8 %
 //! saved and loaded: the same outputs, bit for bit
 //! ```
-#![allow(clippy::print_stdout, reason = "an example says what it finds")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use attentive::{ForwardOptions, SabLstm, SabLstmConfig};
 use burn::grad_clipping::GradientClippingConfig;
@@ -46,7 +46,7 @@ struct Recall {
 
 impl Recall {
     fn new(k_top: usize, device: &Device) -> attentive::Result<Self> {
-        // Burn has one source of random numbers for a process; its own layers draw from it when they are first used.
+        // Burn has one random number generator per process. Its own layers draw from it at their first use.
         device.seed(1);
         Ok(Self {
             embedding: EmbeddingConfig::new(SYMBOLS, 16).init(device),
@@ -55,8 +55,8 @@ impl Recall {
         })
     }
 
-    /// Symbols `[batch, time]` to scores of the names `[batch, NAMES]`. `update` is what a random truncation phase is drawn
-    /// from (R9), so that training can be repeated.
+    /// Maps symbols, `[batch, time]`, to scores of the names, `[batch, NAMES]`. The random truncation phase is drawn from
+    /// `update` (R9), so that training can be repeated.
     fn forward(&self, symbols: Tensor<2, Int>, update: u64) -> attentive::Result<Tensor<2>> {
         let embedded = self.embedding.forward(symbols); // [batch, time, 16]
         let out = self.lstm.forward_with(embedded, None, &ForwardOptions::new().with_batch(1, update))?;
@@ -65,7 +65,7 @@ impl Recall {
     }
 }
 
-/// The batch of one update: a name, then noise; and the names.
+/// The batch of one update: sequences of a name and noise, and the names.
 fn batch(number: u64, device: &Device) -> (Tensor<2, Int>, Tensor<1, Int>) {
     let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut below = |bound: usize| {
@@ -98,7 +98,7 @@ fn train(mut model: Recall, updates: u64, device: &Device) -> attentive::Result<
     Ok(model)
 }
 
-/// The share of right names in ten batches that did not train.
+/// The fraction of correct names in ten batches that were not used for training.
 fn accuracy(model: &Recall, device: &Device) -> attentive::Result<f64> {
     let mut right = 0;
     for number in 0..10 {
@@ -109,7 +109,7 @@ fn accuracy(model: &Recall, device: &Device) -> attentive::Result<f64> {
     Ok(f64::from(right) / (10 * BATCH) as f64)
 }
 
-/// Trains with and without reminders, saves and loads.
+/// Trains with and without reminders, saves the model and loads it.
 pub fn run() -> Result<(), Box<dyn Error>> {
     attentive::keep_freed_memory();
     let training = Device::flex().autodiff();
@@ -125,14 +125,14 @@ pub fn run() -> Result<(), Box<dyn Error>> {
     println!("  accuracy {:.1} %", 100.0 * without);
     assert!(with > 0.9 && without < 0.5, "{with} and {without}");
 
-    // The parameters go into a file; the configuration is the program's to know.
+    // The file holds the parameters. The program itself must know the configuration.
     let file = std::env::temp_dir().join(format!("in_a_model-{}.bpk", std::process::id()));
     model.clone().save_file(&file)?;
     let loaded = Recall::new(3, &device)?.try_load_file(&file)?;
     let (symbols, _) = batch(7, &device);
     assert_eq!(loaded.forward(symbols.clone(), 0)?.to_data(), model.forward(symbols, 0)?.to_data());
     println!("saved and loaded: the same outputs, bit for bit");
-    // Not before: Burn reads a parameter from the file when it is first used.
+    // Delete the file only now: Burn reads a parameter from it at its first use.
     std::fs::remove_file(&file)?;
     Ok(())
 }

@@ -4,17 +4,17 @@
 //! cargo run --release -p attentive --example stream
 //! ```
 //!
-//! Three sensors are followed at once, a row of the batch each. In the middle the program "ends": the state goes into a file
-//! and comes back from it. Then the second sensor is replaced, and its row begins afresh. Every output has the bits that the
-//! whole sequence gives in one call (R14). It prints:
+//! The program follows three sensors at once, one per row of the batch. In the middle it "ends": it writes the state to a file
+//! and reads it back. Later the second sensor is replaced, and its row starts afresh. Every output has the same bits as if the
+//! whole sequence ran in one call (R14). It prints:
 //!
 //! ```text
-//! saved and restored after 100 steps: 51 memories a sensor
+//! saved and restored after 100 steps: 51 memories per sensor
 //! steps of each sensor after the second was replaced: [150, 0, 150]
 //! the last step of the first sensor was reminded of steps [0, 40, 28, 22]
 //! all 600 outputs have the bits of the whole sequence
 //! ```
-#![allow(clippy::print_stdout, reason = "an example says what it finds")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use attentive::{ForwardOptions, SabLstmConfig, SabReadoutConfig, SabState, SabStateRecord};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -22,11 +22,11 @@ use std::error::Error;
 
 const SENSORS: usize = 3;
 const STEPS: usize = 200;
-/// When the state is saved and read again, and when the second sensor is replaced.
+/// The steps at which the state is saved and read again, and at which the second sensor is replaced.
 const SAVED: usize = 100;
 const REPLACED: usize = 150;
 
-/// What the sensors say at a step: `[SENSORS, 2]`.
+/// The readings of the sensors at a step: `[SENSORS, 2]`.
 fn reading(step: usize, device: &Device) -> Tensor<2> {
     let values: Vec<f32> =
         (0..SENSORS * 2).map(|place| ((step * (place + 3)) as f32 * 0.37 + place as f32).sin()).collect();
@@ -51,7 +51,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
             std::fs::write(&file, serde_json::to_vec(&record)?)?;
             let record: SabStateRecord = serde_json::from_slice(&std::fs::read(&file)?)?;
             let restored = SabState::from_record(record, &device)?;
-            println!("saved and restored after {SAVED} steps: {} memories a sensor", restored.slots(0));
+            println!("saved and restored after {SAVED} steps: {} memories per sensor", restored.slots(0));
             state = Some(restored);
         }
         if step == REPLACED
@@ -73,7 +73,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
     std::fs::remove_file(&file)?;
     let streamed = Tensor::stack::<3>(streamed, 1); // [SENSORS, STEPS, 1]
 
-    // The same in one call; for the second sensor in two, the second of them from a fresh state.
+    // The same in one call. The second sensor takes two calls, the second one from a fresh state.
     let readings = Tensor::stack::<3>((0..STEPS).map(|step| reading(step, &device)).collect(), 1);
     let whole = readout.read(&lstm.forward(readings.clone(), None)?)?;
     let after = readout.read(&lstm.forward(readings.narrow(1, REPLACED, STEPS - REPLACED), None)?)?;

@@ -1,4 +1,4 @@
-//! What can be wrong with what a caller gives, and what would be right.
+//! [`SabError`]: the mistakes that a caller can make. The messages say what would be right.
 
 use attentive_engine::EngineError;
 use burn::tensor::{DType, Device};
@@ -7,43 +7,43 @@ use burn::tensor::{DType, Device};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SabError {
-    /// A field of [`SabLstmConfig`](crate::SabLstmConfig) or [`SabReadoutConfig`](crate::SabReadoutConfig) cannot be
-    /// what it is.
+    /// A field of [`SabLstmConfig`](crate::SabLstmConfig) or [`SabReadoutConfig`](crate::SabReadoutConfig) has an
+    /// invalid value.
     #[error("`{field}` is {value}: {hint}")]
     Config {
         /// The field's name.
         field: &'static str,
-        /// What it is now.
+        /// Its current value.
         value: String,
-        /// What would be right.
+        /// A hint at valid values.
         hint: String,
     },
-    /// A tensor has another shape than the layer and the batch ask for.
+    /// A tensor does not have the shape that the layer and the batch require.
     #[error("`{what}` has shape {got:?}, but {expected} is needed")]
     Shape {
         /// Which tensor.
         what: &'static str,
         /// Its shape.
         got: Vec<usize>,
-        /// The shape that would be right, in words or numbers.
+        /// The required shape, in words or numbers.
         expected: String,
     },
-    /// A tensor has a type that cannot be computed with here.
+    /// A tensor has an element type that cannot be used here.
     #[error("`{what}` is {got:?}, but {expected:?} is needed: cast it with `.cast(...)`")]
     DType {
         /// Which tensor.
         what: &'static str,
         /// Its type.
         got: DType,
-        /// The type that would be right.
+        /// The required type.
         expected: DType,
     },
-    /// A tensor is on another device than the layer.
+    /// A tensor is not on the layer's device.
     #[error("`{what}` is on {got}, but the layer is on {expected}: move it with `.to_device(...)`")]
     Device {
         /// Which tensor.
         what: &'static str,
-        /// Its device, in Burn's words.
+        /// Its device, as Burn names it.
         got: String,
         /// The layer's device.
         expected: String,
@@ -60,7 +60,7 @@ pub enum SabError {
         /// How many symbols the layer knows.
         input: usize,
     },
-    /// A right answer is not one of the classes.
+    /// A target class is out of range.
     #[error("class {class} of row {row} is outside 0..{classes}, the columns of `scores`")]
     Class {
         /// Row of the scores, from 0.
@@ -72,21 +72,21 @@ pub enum SabError {
     },
     /// NaN or infinity in a tensor.
     #[error(
-        "`{what}` holds a NaN or an infinity{place}: clean the data, or lower the learning rate if it grew in training"
+        "`{what}` holds a NaN or an infinity{place}: clean the data, or lower the learning rate if training diverged"
     )]
     NonFinite {
         /// Which tensor.
         what: &'static str,
-        /// Where it was found, in words; may be empty.
+        /// Its position in words; may be empty.
         place: String,
     },
-    /// A carried state does not belong to this call.
+    /// A carried state does not fit this call.
     #[error("the carried state does not fit: {0}")]
     State(String),
-    /// The engine refuses a call that the layer should not have made.
+    /// The engine refuses a call that should have passed the layer's own checks.
     #[error("the engine refuses this call: {0}")]
     Engine(EngineError),
-    /// The path that was asked for cannot run here.
+    /// The requested path cannot run here.
     #[error("the fused path cannot run here: {0}; use `Path::Auto` or `Path::Portable`")]
     NoFusedPath(String),
 }
@@ -105,7 +105,7 @@ impl From<EngineError> for SabError {
     }
 }
 
-/// Refuses a tensor that is on another device than the layer: Burn panics where it meets one.
+/// Refuses a tensor that is not on the layer's device, because Burn would panic later.
 pub(crate) fn check_device(what: &'static str, got: &Device, layer: &Device) -> Result<()> {
     if got == layer {
         return Ok(());

@@ -1,15 +1,15 @@
-//! What goes into a layer and what comes out: sequences and single steps.
+//! The inputs and outputs of a layer, for sequences and single steps.
 
 use crate::state::SabState;
 use attentive_engine::Reminders;
 use burn::tensor::{Int, Tensor};
 
-/// What a sequence is: dense vectors or tokens.
+/// The input of a sequence: dense vectors or tokens.
 #[derive(Clone, Debug)]
 pub enum SabInput {
     /// `[batch, time, input]`
     Dense(Tensor<3>),
-    /// `[batch, time]`, each a number below `input`: a row of the input weights.
+    /// `[batch, time]`. Each token is a number below `input` and selects a row of the input weights.
     Tokens(Tensor<2, Int>),
 }
 
@@ -25,7 +25,7 @@ impl From<Tensor<2, Int>> for SabInput {
     }
 }
 
-/// What one step of a stream is.
+/// The input of one step of a stream.
 #[derive(Clone, Debug)]
 pub enum SabStepInput {
     /// `[batch, input]`
@@ -46,30 +46,31 @@ impl From<Tensor<1, Int>> for SabStepInput {
     }
 }
 
-/// What [`SabLstm::forward`](crate::SabLstm::forward) returns.
+/// The output of [`SabLstm::forward`](crate::SabLstm::forward).
 #[derive(Clone, Debug)]
 pub struct SabOutput {
     /// `h(t)` of every step, `[batch, time, hidden]` (R7).
     pub hidden: Tensor<3>,
     /// `s(t)` of every step, `[batch, time, hidden]` (R7).
     pub summary: Tensor<3>,
-    /// What the next call goes on from.
+    /// The state for the next call.
     pub state: SabState,
-    /// What each step was reminded of, if [`ForwardOptions::with_reminders`](crate::ForwardOptions::with_reminders) asked for it and the layer attends.
+    /// The reminders of each step, if [`ForwardOptions::with_reminders`](crate::ForwardOptions::with_reminders)
+    /// requested them and the layer uses attention.
     pub reminders: Option<Reminders>,
     #[cfg(feature = "flex")]
     pub(crate) link: Option<crate::engine::OutputLink>,
 }
 
-/// What [`SabLstm::step`](crate::SabLstm::step) returns.
+/// The output of [`SabLstm::step`](crate::SabLstm::step).
 #[derive(Clone, Debug)]
 pub struct SabStepOutput {
     /// `h(t)`, `[batch, hidden]`.
     pub hidden: Tensor<2>,
     /// `s(t)`, `[batch, hidden]`.
     pub summary: Tensor<2>,
-    /// What the next step goes on from.
+    /// The state for the next step.
     pub state: SabState,
-    /// What the step was reminded of, if it was asked for.
+    /// The reminders of the step, if they were requested.
     pub reminders: Option<Reminders>,
 }

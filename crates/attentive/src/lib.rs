@@ -1,5 +1,5 @@
-//! Sparse Attentive Backtracking for [Burn](burn): an LSTM whose gradient reaches arbitrarily far into the past
-//! without replaying every step in between.
+//! Sparse Attentive Backtracking for [Burn](burn): a recurrent layer whose gradient reaches arbitrarily far into the
+//! past without replaying every step in between.
 //!
 //! ```text
 //!             SabLstmConfig --init--> SabLstm (a Burn module)
@@ -19,21 +19,21 @@
 //! | h | `hidden` | final hidden state, `h_hat + summary` (R7) |
 //! | s | `summary` | weighted sum of the chosen memories (R7) |
 //! | M, m | memory, slots | every `k_att`-th hidden state; slot 0 is the initial one (R2) |
-//! | a | scores | `W3 . tanh(W1 m + W2 h_hat)` (R3) |
-//! | ã | weights | prominence over the (k_top+1)-th score (R4) |
+//! | a | scores | `W3 . tanh(W1 m + W2 h_hat)` (R3), or another [`Scorer`] (R16) |
+//! | ã | weights | prominence over the (k_top+1)-th score (R4), or another [`Sparsifier`] (R17) |
 //! | k_top, k_att, k_trunc | the same | [`SabLstmConfig`] |
 //! | V1, V2, b | [`SabReadout`] | the output (R8) |
 //!
-//! The rules R1 to R14 are stated in `docs/model.md`; each has a test that names it.
+//! `docs/model.md` states the rules R1 to R18. Each rule has tests that carry its number.
 //!
 //! # Devices
 //!
-//! The feature `flex` (on by default) is Burn's CPU backend with the fused engine. `wgpu` and `cuda` pass Burn's features of
-//! these names through; a layer that is made on such a device takes the portable path.
+//! The feature `flex`, on by default, enables Burn's CPU backend and the fused engine. The features `wgpu` and `cuda`
+//! enable Burn's features of the same names. A layer created on such a device takes the portable path.
 //!
 //! # A tiny model, trained
 //!
-//! Ten steps after it has seen a symbol the network must name it.
+//! The network sees a symbol and must name it ten steps later.
 //!
 //! ```
 //! use attentive::{SabLstm, SabLstmConfig, SabReadout, SabReadoutConfig, cross_entropy};

@@ -1,15 +1,17 @@
-//! [`cross_entropy`]: the loss of answers that are classes.
+//! [`cross_entropy`]: the loss for classification.
 
 use crate::error::{Result, SabError};
 use crate::options::{Path, on_flex};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, Int, Tensor};
 
-/// The sum over rows of `-weight * log softmax(scores)[class]`; without weights the mean.
+/// The sum over rows of `-weight * log softmax(scores)[class]`; without weights, the mean.
 ///
-/// `scores` is `[rows, classes]`, `classes` and `weights` are `[rows]`. Weights are data: no gradient goes into them. What
-/// Burn's own `CrossEntropyLoss` computes, in one operation with its derivative where the fused path can run: of few
-/// classes and many rows a chain of tensor operations takes longer than the readout that made them.
+/// `scores` is `[rows, classes]`; `classes` and `weights` are `[rows]`. Weights are data and get no gradient.
+///
+/// The result is that of Burn's own `CrossEntropyLoss`. Where the fused path can run, loss and derivative are computed
+/// in one operation: with few classes and many rows, a chain of tensor operations would take longer than the readout
+/// itself.
 ///
 /// ```
 /// use attentive::cross_entropy;
@@ -28,7 +30,7 @@ pub fn cross_entropy(scores: Tensor<2>, classes: Tensor<1, Int>, weights: Option
     cross_entropy_by(scores, classes, weights, Path::Auto)
 }
 
-/// [`cross_entropy`] with a forced path.
+/// [`cross_entropy`] on a given path.
 pub fn cross_entropy_by(
     scores: Tensor<2>, classes: Tensor<1, Int>, weights: Option<Tensor<1>>, path: Path,
 ) -> Result<Tensor<1>> {

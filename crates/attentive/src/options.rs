@@ -1,4 +1,4 @@
-//! [`ForwardOptions`]: how one call runs. None of it changes what is computed.
+//! [`ForwardOptions`]: how one call runs. No option changes the meaning of the result.
 
 use attentive_engine::InstructionSet;
 use burn::tensor::Device;
@@ -6,10 +6,10 @@ use burn::tensor::Device;
 /// Which implementation runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Path {
-    /// The fused engine where it can run (`f32` on Burn's CPU backend), tensor operations elsewhere.
+    /// The fused engine if it can run (`f32` on Burn's CPU backend), otherwise tensor operations.
     #[default]
     Auto,
-    /// The fused engine, or an error where it cannot run.
+    /// The fused engine, or an error if it cannot run.
     Fused,
     /// Tensor operations.
     Portable,
@@ -31,37 +31,37 @@ pub struct ForwardOptions {
 }
 
 impl ForwardOptions {
-    /// The fused path where it can run, one thread a core, no record of reminders.
+    /// The fused path if it can run, one thread per core, no record of reminders.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Force one of the paths.
+    /// Forces one of the paths.
     pub fn with_path(mut self, path: Path) -> Self {
         self.path = path;
         self
     }
 
-    /// Force the instructions of the fused path.
+    /// Forces the instruction set of the fused path.
     pub fn with_instructions(mut self, instructions: InstructionSet) -> Self {
         self.instructions = instructions;
         self
     }
 
-    /// Threads of the fused path; the results are the same bits for any number. 0 counts as 1.
+    /// Sets the number of threads of the fused path. It does not change a bit of the results. 0 counts as 1.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads.max(1));
         self
     }
 
-    /// Report for each step at most this many of the memories it was reminded of.
+    /// Reports for each step at most this many of the memories that it was reminded of. 0 counts as 1.
     pub fn with_reminders(mut self, most_per_step: usize) -> Self {
         self.reminders = Some(most_per_step.max(1));
         self
     }
 
-    /// Draw a random truncation phase (R9) from this seed and number of the batch, so that a training run can be
-    /// repeated and resumed. Without it a layer counts its own calls.
+    /// Draws a random truncation phase (R9) from this seed and batch number, so that a training run can be repeated and
+    /// resumed. Without it, the layer uses the number of its calls so far.
     pub fn with_batch(mut self, seed: u64, batch: u64) -> Self {
         self.batch = Some((seed, batch));
         self

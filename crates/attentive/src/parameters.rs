@@ -1,4 +1,4 @@
-//! The layer's parameters as Burn holds them. Which there are, their names and shapes, is the engine's declaration
+//! The layer's parameters as Burn parameters. The engine declares them, with their names and shapes
 //! ([`attentive_engine::Model::parameters`]).
 
 use crate::config::SabLstmConfig;
@@ -7,14 +7,14 @@ use attentive_engine::{Gain, Parameter, Start};
 use burn::module::{Devices, Initializer, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Device, Tensor};
 
-/// One parameter: a matrix `[d_input, d_output]`, the transpose of the paper's, or a vector.
+/// One parameter: a vector, or a matrix `[d_input, d_output]`, which is the transpose of the paper's.
 #[derive(Clone, Debug)]
 pub(crate) enum LayerParameter {
     Matrix(Param<Tensor<2>>),
     Vector(Param<Tensor<1>>),
 }
 
-/// Calls the same for either kind.
+/// Evaluates the same expression for either kind.
 macro_rules! either {
     ($parameter:expr, $param:ident => $body:expr) => {
         match $parameter {
@@ -25,7 +25,7 @@ macro_rules! either {
 }
 
 impl LayerParameter {
-    /// Draws a parameter as its declaration and the configuration say.
+    /// Initialises a parameter according to its declaration and the configuration.
     pub(crate) fn draw(declared: &Parameter, config: &SabLstmConfig, hidden: usize, device: &Device) -> Self {
         let start = &config.initialization;
         let bound = start.bound.unwrap_or(1.0 / (hidden as f64).sqrt());
@@ -42,14 +42,14 @@ impl LayerParameter {
                     Gain::Score => start.score_gain,
                 };
                 match (bound * gain).abs() {
-                    // Also where the configuration is wrong: the layer must exist to report it.
+                    // Even with an invalid configuration, the layer must exist to report it.
                     bound if bound == 0.0 || bound > f64::from(f32::MAX) || bound.is_nan() => Initializer::Zeros,
                     bound => Initializer::Uniform { min: -bound, max: bound },
                 }
             }
         };
-        // Burn's parameters draw their numbers when first used; drawing them now makes a seed mean one layer whatever else is
-        // drawn before it is used. Only a leaf can be a parameter.
+        // Burn's parameters draw their numbers at first use. Drawing them now makes the layer depend on the seed alone,
+        // not on other draws before its first use. Only a leaf can be a parameter.
         match declared.shape[..] {
             [rows, columns] => {
                 Self::Matrix(Param::from_tensor(initializer.init::<2, _>([rows, columns], device).val().detach()))
@@ -72,7 +72,7 @@ impl LayerParameter {
         }
     }
 
-    /// Its value in one call, if it has the shape that the declaration says (a loaded record may differ).
+    /// Its value in one call, if it has the declared shape (that of a loaded record may differ).
     pub(crate) fn value(&self, declared: &Parameter) -> Result<Value> {
         let value = match self {
             Self::Matrix(param) => Value::Matrix(param.val()),
@@ -171,7 +171,7 @@ impl Value {
     }
 }
 
-/// The values of all parameters in one call, in the order of the declaration, of one type and on one device.
+/// The values of all parameters in one call, in the order of the declaration. They have one type and are on one device.
 #[derive(Clone, Debug)]
 pub(crate) struct Weights {
     pub(crate) values: Vec<Value>,
@@ -208,7 +208,7 @@ impl Weights {
         self.names.iter().position(|own| *own == name).map(|place| &self.values[place])
     }
 
-    /// A matrix by its name. The portable path asks for what the parts it runs declare.
+    /// A matrix by its name. The portable path only asks for matrices that its parts declare.
     pub(crate) fn matrix(&self, name: &'static str) -> Result<Tensor<2>> {
         match self.find(name) {
             Some(Value::Matrix(value)) => Ok(value.clone()),

@@ -38,12 +38,13 @@ impl SabReadoutConfig {
         Ok(())
     }
 
-    /// Makes the layer, uniform in `±1 / sqrt(2 * hidden)`. Sizes of 0 count as 1; [`SabReadoutConfig::validate`] finds them.
+    /// Creates the layer with parameters drawn uniformly from `±1 / sqrt(2 * hidden)`. Sizes of 0 count as 1 here;
+    /// [`SabReadoutConfig::validate`] reports them.
     pub fn init(&self, device: &Device) -> SabReadout {
         let (hidden, output) = (self.hidden.max(1), self.output.max(1));
         let bound = 1.0 / ((2 * hidden) as f64).sqrt();
         let uniform = Initializer::Uniform { min: -bound, max: bound };
-        // Drawn now, as `SabLstm` draws its own: a seed means one layer.
+        // Drawn immediately, as in `SabLstm`, so that a seed determines the layer.
         fn drawn<const D: usize>(initializer: &Initializer, shape: [usize; D], device: &Device) -> Param<Tensor<D>> {
             Param::from_tensor(initializer.init::<D, _>(shape, device).val().detach())
         }
@@ -58,8 +59,8 @@ impl SabReadoutConfig {
 impl SabReadout {
     /// The output of every step, `[batch, time, output]`.
     ///
-    /// The same as [`forward`](SabReadout::forward) of `out.hidden` and `out.summary`, but on the fused path the
-    /// gradient goes into the layer's own sweep without passing through tensors of the hidden size.
+    /// Gives the same result as [`forward`](SabReadout::forward) of `out.hidden` and `out.summary`. On the fused path
+    /// the gradient goes straight into the layer's own sweep, without tensors of the hidden size.
     pub fn read(&self, out: &SabOutput) -> crate::Result<Tensor<3>> {
         let [batch, time, _] = out.hidden.dims();
         match self.read_linked(out, false)? {
@@ -68,7 +69,8 @@ impl SabReadout {
         }
     }
 
-    /// The output of the last step, `[batch, output]`: for one answer a sequence. See [`read`](SabReadout::read).
+    /// The output of the last step, `[batch, output]`, for tasks with one answer per sequence. See
+    /// [`read`](SabReadout::read).
     pub fn read_last(&self, out: &SabOutput) -> crate::Result<Tensor<2>> {
         let time = out.hidden.dims()[1];
         let last = |x: &Tensor<3>| x.clone().narrow(1, time - 1, 1).squeeze_dim::<2>(1);
@@ -91,12 +93,12 @@ impl SabReadout {
         Ok(None)
     }
 
-    /// `[..., hidden]` twice to `[..., output]`.
+    /// The output from hidden states and summaries, `[..., hidden]` each: `[..., output]`.
     pub fn forward<const D: usize>(&self, hidden: Tensor<D>, summary: Tensor<D>) -> crate::Result<Tensor<D>> {
         self.forward_by(hidden, summary, Path::Auto)
     }
 
-    /// [`forward`](SabReadout::forward) with a forced path.
+    /// [`forward`](SabReadout::forward) on a given path.
     pub fn forward_by<const D: usize>(
         &self, hidden: Tensor<D>, summary: Tensor<D>, path: Path,
     ) -> crate::Result<Tensor<D>> {
@@ -119,7 +121,7 @@ impl SabReadout {
         Ok(y.reshape(shape))
     }
 
-    /// The parameters' values, if they fit each other and these states.
+    /// The values of the parameters, if they fit each other and these states.
     #[allow(clippy::type_complexity)]
     fn checked<const D: usize>(
         &self, hidden: &Tensor<D>, summary: &Tensor<D>,

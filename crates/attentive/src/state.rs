@@ -1,4 +1,4 @@
-//! [`SabState`]: what a sequence leaves for the next call (R14).
+//! [`SabState`]: the state that a sequence leaves for the next call (R14).
 
 use crate::error::{Result, SabError};
 use attentive_engine::{Cell, Model, RowStart, StoreRule};
@@ -10,8 +10,8 @@ use {attentive_engine::Place, attentive_engine::RowEnd};
 
 /// Hidden state, cell, memories and step count of every row of a batch.
 ///
-/// A state is data: it carries no gradient from one call into an earlier one, as is usual when a long sequence
-/// is trained in stretches. Rows are independent, hold different memories, and can be made fresh one by one.
+/// A state is data: it carries no gradient from one call into an earlier one, as is usual when a long sequence is
+/// trained in stretches. Rows are independent. They may hold different memories, and each can be reset separately.
 #[derive(Clone, Debug)]
 pub struct SabState {
     hidden: Tensor<2>,
@@ -20,17 +20,17 @@ pub struct SabState {
     memory: Memory,
     rows: Vec<RowStart>,
     k_att: usize,
-    /// Whether everything is zero and no step was taken.
+    /// Whether all states are zero and no step has been taken.
     fresh: bool,
 }
 
-/// Memories `[batch, slots, hidden]`, put together when somebody asks.
+/// The memories, `[batch, slots, hidden]`, assembled when needed.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant)] // there is one per state
 enum Memory {
-    /// Parts of it, in order of the slots.
+    /// Parts of the tensor, in order of the slots.
     Parts(Vec<Tensor<3>>),
-    /// Rows of the memory of the call before and of its hidden states.
+    /// Slots of the previous memory and of the hidden states computed since.
     #[cfg(feature = "flex")]
     Gathered { carried: Tensor<3>, hidden: Tensor<3>, places: Vec<Vec<Place>> },
 }
@@ -44,29 +44,30 @@ pub struct SabStateRecord {
     /// `[batch, hidden]`; `None` for a cell without a cell state.
     #[serde(default)]
     pub cell: Option<TensorData>,
-    /// `[batch, slots, hidden]`; a row fills as many as `slot_steps` has for it.
+    /// `[batch, slots, hidden]`. Each row fills as many slots as it has entries in `slot_steps`.
     pub memory: TensorData,
     /// Steps that each row has taken since it was fresh.
     pub steps: Vec<u64>,
     /// Only every `k_att`-th state can be in the memory.
     pub k_att: usize,
-    /// For each row the step that each of its memories is the hidden state of, oldest first; the null slot is step 0. Empty:
-    /// every `k_att`-th step of each row, as records of earlier versions have it.
+    /// For each row, the steps whose hidden states its memories hold, oldest first; the null slot is step 0. Empty
+    /// means every `k_att`-th step of each row, as in records of earlier versions.
     #[serde(default)]
     pub slot_steps: Vec<Vec<u64>>,
-    /// For each row what its memories have received (R18); empty: nothing.
+    /// For each row, the decayed sums of weights that its memories have received (R18). Empty means all zero.
     #[serde(default)]
     pub received: Vec<Vec<f32>>,
 }
 
-/// The slots that `every` fills in so many steps (R2).
+/// The slot map after `steps` steps with the store `every` (R2).
 fn regular_slots(steps: u64, k_att: usize) -> Vec<u64> {
     (0..=steps / k_att.max(1) as u64).map(|slot| slot * k_att as u64).collect()
 }
 
 impl SabState {
-    /// Fresh rows that start from given states `[batch, hidden]` instead of zeros. `hidden` is also the null slot of
-    /// the memory (R2). A cell without a cell state takes `None`. The tensors are taken as data, without their gradient.
+    /// Fresh rows that start from given states, `[batch, hidden]`, instead of zeros. `hidden` is also the null slot of
+    /// the memory (R2). Pass `None` for a cell without a cell state. The tensors are taken as data, without their
+    /// gradient.
     pub fn starting_from(hidden: Tensor<2>, cell: impl Into<Option<Tensor<2>>>, k_att: usize) -> Result<Self> {
         let (hidden, cell) = (hidden.inner(), cell.into().map(Tensor::inner));
         let memory = Memory::Parts(vec![hidden.clone().unsqueeze_dim::<3>(1)]);
@@ -87,7 +88,7 @@ impl SabState {
         }
     }
 
-    /// Puts a state together from tensors without autodiff.
+    /// Builds a state from tensors without autodiff.
     fn from_parts(
         hidden: Tensor<2>, cell: Option<Tensor<2>>, memory: Memory, rows: Vec<RowStart>, k_att: usize,
     ) -> Result<Self> {
@@ -125,15 +126,15 @@ impl SabState {
         Ok(Self { hidden, cell, memory, rows, k_att, fresh: false })
     }
 
-    /// The state after a call that started from this one, from all its memories and slot maps.
+    /// The state after a call, from all its memories and slot maps.
     pub(crate) fn with_memory(
         hidden: Tensor<2>, cell: Option<Tensor<2>>, memory: Tensor<3>, rows: Vec<RowStart>, k_att: usize,
     ) -> Result<Self> {
         Self::from_parts(hidden, cell, Memory::Parts(vec![memory]), rows, k_att)
     }
 
-    /// The state after a call of the engine that started from this one and made these hidden states,
-    /// `[batch, time, hidden]`. Memories stay rows of them until somebody asks.
+    /// The state after a call of the engine that started from this state and computed these hidden states,
+    /// `[batch, time, hidden]`. The new memories remain rows of `hidden` until they are needed.
     #[cfg(feature = "flex")]
     pub(crate) fn after(mut self, hidden: &Tensor<3>, cell: Option<Tensor<2>>, ends: Vec<RowEnd>) -> Result<Self> {
         let hidden = hidden.clone().inner();
@@ -163,7 +164,7 @@ impl SabState {
     fn memory_after(&self, hidden: &Tensor<3>, ends: &[RowEnd]) -> Memory {
         let [_, time, _] = hidden.dims();
         let carried = self.memory();
-        // As a rule all rows keep what they carried, all of it, and store the same steps at equal distances.
+        // The usual case: all rows keep all carried memories and store the same steps, at equal distances.
         let stored = &ends[0].stored;
         let same = ends.iter().all(|end| end.kept.is_none() && end.stored == *stored)
             && self.rows.iter().all(|row| row.slot_steps.len() == carried.dims()[1]);
@@ -182,25 +183,25 @@ impl SabState {
         Memory::Gathered { carried, hidden: hidden.clone(), places: places.collect() }
     }
 
-    /// The same state with its memory in one tensor, so that it is put together once.
+    /// The same state with its memory in one tensor, so that it is assembled only once.
     #[cfg(feature = "flex")]
     pub(crate) fn materialised(mut self) -> Self {
         self.memory = Memory::Parts(vec![self.memory()]);
         self
     }
 
-    /// Whether it is what a call without a state starts from.
+    /// Whether a call without a state would start from this state.
     #[cfg(feature = "flex")]
     pub(crate) fn is_fresh(&self) -> bool {
         self.fresh
     }
 
-    /// What each row brings into a call besides its tensors.
+    /// The part of each row's state that is not tensors.
     pub(crate) fn rows(&self) -> &[RowStart] {
         &self.rows
     }
 
-    /// Whether no number that a later step would use is a NaN or an infinity.
+    /// Whether all numbers that a later step would use are finite.
     pub(crate) fn is_finite(&self) -> bool {
         let finite = |x: Tensor<2>| x.is_finite().all().into_scalar::<bool>();
         let memory = self.memory();
@@ -208,7 +209,7 @@ impl SabState {
         finite(self.hidden()) && self.cell().is_none_or(finite) && (0..self.batch()).all(filled)
     }
 
-    /// The type of the memories.
+    /// The element type of the memories.
     pub(crate) fn memory_dtype(&self) -> DType {
         match &self.memory {
             Memory::Parts(parts) => parts[0].dtype(),
@@ -217,7 +218,7 @@ impl SabState {
         }
     }
 
-    /// Rows of the batch.
+    /// The number of rows in the batch.
     pub fn batch(&self) -> usize {
         self.rows.len()
     }
@@ -227,12 +228,14 @@ impl SabState {
         self.hidden.clone()
     }
 
-    /// The cell c of the last step, `[batch, hidden]`, without gradient; `None` for a cell that carries none (R15).
+    /// The cell state c of the last step, `[batch, hidden]`, without gradient; `None` for a cell that carries none
+    /// (R15).
     pub fn cell(&self) -> Option<Tensor<2>> {
         self.cell.clone()
     }
 
-    /// The memories, `[batch, slots, hidden]`: a row fills its first [`slots`](SabState::slots), the rest is unspecified.
+    /// The memories, `[batch, slots, hidden]`. A row fills its first [`slots`](SabState::slots); the rest is
+    /// unspecified.
     pub fn memory(&self) -> Tensor<3> {
         match &self.memory {
             Memory::Parts(parts) => match parts.as_slice() {
@@ -241,7 +244,7 @@ impl SabState {
             },
             #[cfg(feature = "flex")]
             Memory::Gathered { carried, hidden, places } => {
-                // Of both, one behind the other, each row has its own slots.
+                // Concatenate both and pick each row's own slots.
                 let room = carried.dims()[1];
                 let slot = |place: &Place| match *place {
                     Place::Carried(slot) => slot,
@@ -253,17 +256,17 @@ impl SabState {
         }
     }
 
-    /// Memory slots that a row fills, its null slot included; 0 for a row that is not there.
+    /// The number of slots that a row fills, including its null slot; 0 for a row that does not exist.
     pub fn slots(&self, row: usize) -> usize {
         self.slot_steps(row).len()
     }
 
-    /// The step that each memory of a row is the hidden state of, oldest first; the null slot is step 0.
+    /// The steps whose hidden states a row's memories hold, oldest first; the null slot is step 0.
     pub fn slot_steps(&self, row: usize) -> &[u64] {
         self.rows.get(row).map_or(&[], |row| &row.slot_steps)
     }
 
-    /// What each memory of a row has received (R18); empty unless the layer forgets what was attended least.
+    /// The decayed sums of weights that a row's memories have received (R18); empty unless the eviction rule uses them.
     pub fn received(&self, row: usize) -> &[f32] {
         self.rows.get(row).map_or(&[], |row| &row.received)
     }
@@ -278,11 +281,11 @@ impl SabState {
         self.k_att
     }
 
-    /// Makes rows fresh: zero states, an empty memory, step count 0. The other rows are not touched.
+    /// Resets rows to zero states, a memory with only a null slot, and step count 0. Does not touch the other rows.
     pub fn reset(&mut self, rows: &[usize]) -> Result<()> {
         let batch = self.batch();
         if let Some(row) = rows.iter().find(|row| **row >= batch) {
-            return Err(SabError::State(format!("there is no row {row} to reset, the batch has {batch}")));
+            return Err(SabError::State(format!("there is no row {row} to reset: the batch has {batch} rows")));
         }
         let device = self.hidden.device();
         let kept: Vec<i32> = (0..batch).map(|row| i32::from(!rows.contains(&row))).collect();
@@ -313,7 +316,7 @@ impl SabState {
         }
     }
 
-    /// The state that a record holds, on a device. A damaged record is an error.
+    /// Restores the state of a record on a device. A damaged record is an error.
     pub fn from_record(record: SabStateRecord, device: &Device) -> Result<Self> {
         let SabStateRecord { hidden, cell, memory, steps, k_att, slot_steps, received } = record;
         let device = device.clone().inner();
@@ -332,14 +335,15 @@ impl SabState {
         check("memory", &memory, 3)?;
         let dtype = hidden.dtype();
         if !device.supports_dtype(dtype) {
-            return Err(SabError::State(format!("it is {dtype:?}, which {device:?} cannot compute with")));
+            return Err(SabError::State(format!("its type is {dtype:?}, which {device:?} does not support")));
         }
         for (what, len) in [("slot_steps", slot_steps.len()), ("received", received.len())] {
             if len != 0 && len != steps.len() {
-                return Err(SabError::State(format!("its `{what}` are those of {len} rows, it has {}", steps.len())));
+                return Err(SabError::State(format!("its `{what}` has {len} rows, but `steps` has {}", steps.len())));
             }
         }
-        // A step number that no memory has room for must not make a list of that length; short ones are named as they are.
+        // A step count far beyond the memory's size must not create a list of that length. Shorter ones give a clear
+        // error.
         let room = (memory.shape()[1] as u64).max(1 << 16);
         let start = |(row, steps): (usize, u64)| {
             let listed = slot_steps.get(row).cloned();
@@ -357,7 +361,7 @@ impl SabState {
     }
 }
 
-/// Some slots of each row of `[batch, slots, hidden]`, zeros behind where rows have different numbers of them.
+/// Picks slots of each row of `[batch, slots, hidden]`. If rows have different numbers of slots, the rest is zeros.
 pub(crate) fn pick_slots(memory: &Tensor<3>, slots: &[Vec<usize>]) -> Tensor<3> {
     let (device, dtype, units) = (memory.device(), memory.dtype(), memory.dims()[2]);
     let room = slots.iter().map(Vec::len).max().unwrap_or(1);

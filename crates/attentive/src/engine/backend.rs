@@ -15,24 +15,24 @@ use std::sync::{Arc, Mutex};
 /// The operations that Burn dispatches to.
 #[backend_extension(Autodiff, Flex)]
 pub(crate) trait SabBackend: Backend {
-    /// Runs a sequence. The first operands are the parameters in the engine's order; `input` is `[batch, time, input]`, or
-    /// anything if the inputs are tokens.
+    /// Runs a sequence. The first operands are the parameters in the engine's order. `input` is `[batch, time, input]`;
+    /// it is ignored if the inputs are tokens.
     #[allow(clippy::too_many_arguments)]
     fn sab_sequence(
         p0: FloatTensor<Self>, p1: FloatTensor<Self>, p2: FloatTensor<Self>, p3: FloatTensor<Self>,
         p4: FloatTensor<Self>, p5: FloatTensor<Self>, input: FloatTensor<Self>, call: SequenceCall,
     ) -> FloatTensor<Self>;
 
-    /// One of the outputs of the sequence that `carrier` stands for.
+    /// One of the outputs of the sequence that `carrier` represents.
     fn sab_output(carrier: FloatTensor<Self>, exchange: Arc<Exchange>, output: Output) -> FloatTensor<Self>;
 
-    /// `V1 h + V2 s + b`, `[rows, output]`, from `[rows, hidden]` twice (R8).
+    /// `V1 h + V2 s + b`, `[rows, output]`, from h and s, `[rows, hidden]` each (R8).
     fn sab_readout(
         hidden: FloatTensor<Self>, summary: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>,
         bias: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
 
-    /// The same on the outputs of the sequence that `carrier` stands for.
+    /// The same for the outputs of the sequence that `carrier` represents.
     fn sab_linked_readout(
         carrier: FloatTensor<Self>, v1: FloatTensor<Self>, v2: FloatTensor<Self>, bias: FloatTensor<Self>,
         read: LinkedRead,

@@ -1,7 +1,7 @@
-//! What passes between the nodes of one call, beside Burn's graph.
+//! [`Exchange`]: values that the nodes of one call pass to each other outside Burn's graph.
 //!
-//! A call has two outputs of size `[batch, time, hidden]`, and a node of Burn's graph has one. So the call's node is a
-//! *carrier* of a single float, and its outputs are children of it:
+//! A call has two outputs of size `[batch, time, hidden]`, but a node of Burn's graph has only one. The call's node is
+//! therefore a *carrier* of a single float, and the outputs are its children:
 //!
 //! ```text
 //!  parameters, input ──> carrier ──┬──> hidden  ──> ...          forward: values are left in the Exchange
@@ -13,9 +13,9 @@
 //!                           └── readout: d_y, V1, V2
 //! ```
 //!
-//! Burn runs the children's backward steps before the carrier's. An output that the loss does not use leaves nothing, and
-//! nothing is copied or filled with zeros on the way. A readout that is linked to the call leaves the adjoint of its own few
-//! outputs, which the sweep turns into those of h and s step by step.
+//! Burn runs the backward steps of the children before that of the carrier. An output that the loss does not use leaves
+//! no adjoint, and nothing is copied or filled with zeros on the way. A readout that is linked to the call leaves the
+//! adjoint of its own few outputs, and the sweep turns it into the adjoints of h and s step by step.
 
 use super::tensors::carrier;
 use crate::error::SabError;
@@ -23,7 +23,7 @@ use attentive_engine::{Reminders, RowEnd};
 use burn::backend::flex::FlexTensor;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What passes between the nodes of one call, and back to the caller.
+/// The values that pass between the nodes of one call, and back to the caller.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange(Mutex<Exchanged>);
 
@@ -50,7 +50,7 @@ pub(super) struct LinkedAdjoint {
 }
 
 impl Exchange {
-    /// What the outputs' backward steps have left: by h, by s, and through readouts.
+    /// The adjoints left by the backward steps of the outputs: of h, of s, and through readouts.
     pub(super) fn take_adjoints(&self) -> (Option<FlexTensor>, Option<FlexTensor>, Vec<LinkedAdjoint>) {
         let mut exchanged = self.lock();
         (exchanged.d_hidden.take(), exchanged.d_summary.take(), std::mem::take(&mut exchanged.readouts))
@@ -61,7 +61,7 @@ impl Exchange {
     }
 }
 
-/// Which output of a call.
+/// One of the outputs of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Output {
     Hidden,

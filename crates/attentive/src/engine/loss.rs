@@ -1,4 +1,4 @@
-//! Cross-entropy as an operation.
+//! The cross-entropy as an operation.
 
 use super::tensors::{floats, lost, tensor};
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -8,14 +8,14 @@ use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, TensorMetadata};
 use std::sync::Arc;
 
-/// The right answers, and what each counts; `None`: all the same, one in all.
+/// The target classes and the weights of the rows. `None` gives all rows equal weights that sum to 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
     pub(super) classes: Arc<Vec<u32>>,
     pub(super) weights: Option<FlexTensor>,
 }
 
-/// The loss, `[1]`, and its derivative by the scores.
+/// The loss, `[1]`, and its derivative with respect to the scores.
 pub(super) fn run(scores: &FlexTensor, answers: &Answers) -> (FlexTensor, FlexTensor) {
     let weights = answers.weights.as_ref().map(floats);
     let (loss, gradient) = attentive_engine::cross_entropy(floats(scores), &answers.classes, weights)

@@ -1,7 +1,7 @@
 //! The engine as an operation of Burn's CPU backend (Flex), with and without autodiff.
 //!
-//! This file has the entry points on Burn tensors. The operation has two large outputs, but a node of Burn's graph has one:
-//! [`exchange`] explains how adjoints travel beside the graph.
+//! This file has the entry points on Burn tensors. The operation has two large outputs, but a node of Burn's graph has
+//! one: [`exchange`] explains how adjoints travel beside the graph.
 
 mod backend;
 mod exchange;
@@ -27,15 +27,15 @@ use tensors::{carrier, tensor};
 pub(crate) use readout::OutputLink;
 pub(crate) use sequence::{Carried, PreparedWeights};
 
-/// What a call of the operation gives.
+/// The result of a call of the operation.
 pub(crate) struct FusedOutput {
     /// `[batch, time, hidden]`
     pub(crate) hidden: Tensor<3>,
     /// `[batch, time, hidden]`
     pub(crate) summary: Tensor<3>,
-    /// `[batch, hidden]`, without autodiff; `None` for a cell that carries none.
+    /// The cell state after the last step, `[batch, hidden]`, without autodiff; `None` for a cell without one.
     pub(crate) last_cell: Option<Tensor<2>>,
-    /// What each row remembers.
+    /// The memory of each row.
     pub(crate) rows: Vec<RowEnd>,
     pub(crate) reminders: Option<Reminders>,
     pub(crate) link: OutputLink,
@@ -60,7 +60,7 @@ pub(crate) fn sequence(
     operands.resize_with(MOST_PARAMETERS, nothing);
     let Ok([p0, p1, p2, p3, p4, p5]) = <[DispatchTensor; MOST_PARAMETERS]>::try_from(operands) else {
         return Err(SabError::NoFusedPath(format!(
-            "{parameters} parameters, and the operation takes {MOST_PARAMETERS}"
+            "the model has {parameters} parameters, but the operation takes at most {MOST_PARAMETERS}"
         )));
     };
     let input = input.map_or_else(nothing, |input| input.into_dispatch());
@@ -93,7 +93,7 @@ pub(crate) fn sequence(
 }
 
 impl OutputLink {
-    /// The readout of all steps, `[batch * time, output]`, or of the last ones, `[batch, output]`.
+    /// The readout of all steps, `[batch * time, output]`, or of the last step of each row, `[batch, output]`.
     pub(crate) fn read(&self, v1: Tensor<2>, v2: Tensor<2>, bias: Tensor<1>, last_step: bool) -> Tensor<2> {
         let (exchange, hidden) = (self.exchange.clone(), self.hidden.clone());
         let summary = self.attends.then(|| self.summary.clone());
@@ -107,7 +107,7 @@ impl OutputLink {
     }
 }
 
-/// The readout on Burn tensors of type `f32` on a Flex device, shapes checked by the caller.
+/// The readout of Burn tensors of type `f32` on a Flex device. The caller checks the shapes.
 pub(crate) fn readout_rows(
     hidden: Tensor<2>, summary: Tensor<2>, v1: Tensor<2>, v2: Tensor<2>, bias: Tensor<1>,
 ) -> Tensor<2> {
@@ -120,7 +120,7 @@ pub(crate) fn readout_rows(
     ))
 }
 
-/// The loss of `[rows, classes]` of type `f32` on a Flex device; shapes and classes are checked by the caller.
+/// The loss of `[rows, classes]` of type `f32` on a Flex device. The caller checks shapes and classes.
 pub(crate) fn cross_entropy(scores: Tensor<2>, classes: Vec<u32>, weights: Option<Tensor<1>>) -> Result<Tensor<1>> {
     let on_cpu = |weights: Tensor<1>| match weights.inner().try_into_primitive::<Flex>() {
         Ok(weights) => Ok(weights.to_contiguous()),

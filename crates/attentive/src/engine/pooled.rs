@@ -1,4 +1,4 @@
-//! Tensors in the memory of the engine's own buffers, which goes back to the pool when the last of them is dropped.
+//! Tensors in the memory of the engine's buffers. A buffer goes back to the pool when its last tensor is dropped.
 
 use attentive_engine::Buffer;
 use burn::backend::flex::FlexTensor;
@@ -19,7 +19,8 @@ impl AllocationController for Pooled {
 
     unsafe fn memory_mut(&mut self, _: AccessPolicy) -> Result<&mut [MaybeUninit<u8>], AccessError> {
         let floats = self.0.as_mut_slice();
-        // SAFETY: the same memory as bytes; the caller promises to write nothing uninitialised, and any bytes are a float.
+        // SAFETY: the same memory as bytes; the caller guarantees to write nothing uninitialised, and any bytes are
+        // valid floats.
         Ok(unsafe { std::slice::from_raw_parts_mut(floats.as_mut_ptr().cast(), size_of_val(floats)) })
     }
 
@@ -30,11 +31,11 @@ impl AllocationController for Pooled {
     }
 }
 
-/// A tensor of the first floats of the buffer.
+/// A tensor of the first floats of a buffer.
 pub(super) fn pooled(buffer: Buffer, shape: Vec<usize>) -> FlexTensor {
     let len = shape.iter().product::<usize>();
     assert!(len <= buffer.as_slice().len());
-    // SAFETY: the buffer has at least so many bytes, and all of a buffer is initialised.
+    // SAFETY: the buffer has at least this many bytes, and a buffer is fully initialised.
     let bytes = unsafe { Bytes::from_controller(Box::new(Pooled(buffer)), len * size_of::<f32>()) };
     FlexTensor::from_data(TensorData::from_bytes(bytes, shape, DType::F32))
 }

@@ -1,4 +1,4 @@
-//! The readout (R8) as an operation: on tensors, or linked to the call whose outputs it reads.
+//! The readout (R8) as an operation, either on tensors or linked to the call whose outputs it reads.
 
 use super::exchange::{Exchange, LinkedAdjoint};
 use super::tensors::{carrier, floats, lost, tensor};
@@ -12,17 +12,17 @@ use burn::backend::{DispatchTensor, Flex, TensorMetadata};
 use burn::tensor::Tensor;
 use std::sync::Arc;
 
-/// What a readout needs to read a call's outputs directly, so that its derivative reaches the sweep as it is.
+/// A link to a call. It lets a readout read the call's outputs directly and pass its derivative straight to the sweep.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputLink {
     pub(super) carrier: DispatchTensor,
     pub(super) exchange: Arc<Exchange>,
-    /// `[batch, time, hidden]` twice.
+    /// Hidden states and summaries, `[batch, time, hidden]` each.
     pub(super) hidden: FlexTensor,
     pub(super) summary: FlexTensor,
-    /// Whether there are summaries at all; a plain LSTM's are zero (R6).
+    /// Whether there are summaries; those of a plain recurrent network are zero (R6).
     pub(super) attends: bool,
-    /// Threads of the call.
+    /// The number of threads of the call.
     pub(super) threads: usize,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct OutputLink {
 pub(crate) struct LinkedRead {
     pub(super) exchange: Arc<Exchange>,
     pub(super) hidden: FlexTensor,
-    /// `None`: all zero.
+    /// `None` means all zero.
     pub(super) summary: Option<FlexTensor>,
     pub(super) last_step: bool,
     pub(super) threads: usize,
@@ -45,7 +45,7 @@ impl OutputLink {
         Self { carrier, exchange, hidden, summary, attends, threads }
     }
 
-    /// Whether a tensor is one of the outputs as the call made it.
+    /// Whether a tensor is an unchanged output of the call.
     fn same(output: &FlexTensor, tensor: &Tensor<3>) -> bool {
         let primitive = tensor.clone().inner().try_into_primitive::<Flex>();
         primitive.is_ok_and(|primitive| {
@@ -53,13 +53,13 @@ impl OutputLink {
         })
     }
 
-    /// Whether these are the outputs as the call made them, not something computed from them since.
+    /// Whether these are the unchanged outputs of the call, not tensors computed from them.
     pub(crate) fn still_holds(&self, hidden: &Tensor<3>, summary: &Tensor<3>) -> bool {
         Self::same(&self.hidden, hidden) && Self::same(&self.summary, summary)
     }
 }
 
-/// A readout's derivative as the sweep takes it.
+/// A readout's derivative in the form that the sweep takes.
 pub(super) fn readout_adjoint(linked: &LinkedAdjoint) -> ReadoutAdjoint<'_> {
     let [hidden, output] = [linked.v1.shape()[0], linked.v1.shape()[1]];
     ReadoutAdjoint::new(floats(&linked.d_y), [hidden, output], linked.last_step, floats(&linked.v1), floats(&linked.v2))
@@ -81,7 +81,7 @@ fn readout(operands: &ReadoutOperands, threads: usize) -> Readout<'_> {
     }
 }
 
-/// Threads of a readout that belongs to no call.
+/// The number of threads for a readout that is not linked to a call.
 pub(super) fn all_cores() -> usize {
     ForwardOptions::new().thread_count()
 }
@@ -117,7 +117,7 @@ impl Backward<Flex, 5> for ReadoutBackward {
     }
 }
 
-/// The rows that a linked readout sees: all steps of all rows, or the last step of each.
+/// The operands of a linked readout. It reads all steps of all rows, or the last step of each row.
 pub(super) fn linked_operands(read: &LinkedRead, [v1, v2, bias]: [FlexTensor; 3]) -> ReadoutOperands {
     let [batch, time, hidden] = [0, 1, 2].map(|i| read.hidden.shape()[i]);
     let rows = |states: &FlexTensor| match read.last_step {

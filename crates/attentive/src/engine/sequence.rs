@@ -17,7 +17,8 @@ use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::{DType, Tensor};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The state carried into a call, `[batch, hidden]` twice and `[batch, slots, hidden]`.
+/// The state carried into a call: hidden state and cell state, `[batch, hidden]` each, and memories, `[batch, slots,
+/// hidden]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried {
     hidden: FlexTensor,
@@ -26,7 +27,7 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// The tensors of a state; `None` for one that is fresh, which the engine knows to be zero.
+    /// The tensors of a state, or `None` for a fresh state, which the engine takes as zero.
     pub(crate) fn of(state: &SabState) -> Result<Option<Self>> {
         if state.is_fresh() {
             return Ok(None);
@@ -55,18 +56,18 @@ pub(crate) fn carried_primitive<const D: usize>(what: &str, tensor: Tensor<D>) -
 #[derive(Clone, Debug)]
 pub(crate) struct SequenceCall {
     pub(super) call: Call,
-    /// How many of the operands are parameters.
+    /// The number of operands that are parameters.
     pub(super) parameters: usize,
     pub(super) carried: Option<Carried>,
     pub(super) prepared: Arc<PreparedWeights>,
     pub(super) exchange: Arc<Exchange>,
 }
 
-/// Parameters for which the operation has places: a cell has three, a scorer at most three.
+/// The largest number of parameters: a cell has three, a scorer at most three.
 pub(super) const MOST_PARAMETERS: usize = 6;
 pub(super) const OPERANDS: usize = MOST_PARAMETERS + 1;
 
-/// Parameters in the order of the engine's declaration, something empty behind them, and the input last; contiguous.
+/// Contiguous tensors: the parameters in the order of the engine's declaration, then unused ones, and the input last.
 #[derive(Clone, Debug)]
 pub(super) struct Operands {
     pub(super) tensors: [FlexTensor; OPERANDS],
@@ -78,21 +79,21 @@ impl Operands {
         self.tensors[..self.parameters].iter().map(floats).collect()
     }
 
-    /// `[batch, time, input]`, empty for tokens.
+    /// The dense input, `[batch, time, input]`; empty for tokens.
     fn dense(&self, dense: bool) -> &[f32] {
         if dense { floats(&self.tensors[MOST_PARAMETERS]) } else { &[] }
     }
 }
 
-/// The packed weights of the last call without autodiff: a stream of steps packs them once.
+/// The packed weights of the last call without autodiff, so that a stream of steps packs them once.
 ///
-/// They belong to tensors, not to values: as long as the tensors are held here nobody writes them (Burn copies what is
-/// shared before it writes), so the same memory means the same values.
+/// They are identified by the memory of the tensors, not by the values. While the tensors are held here, nobody writes
+/// to them, because Burn copies a shared tensor before writing. So the same memory means the same values.
 #[derive(Debug, Default)]
 pub(crate) struct PreparedWeights(Mutex<Option<(Vec<FlexTensor>, Arc<PackedWeights>)>>);
 
 impl PreparedWeights {
-    /// The packed weights of these operands, or an error if one holds a NaN or an infinity.
+    /// The packed weights of these operands, or an error if one contains a NaN or an infinity.
     fn of(&self, operands: &Operands, call: &Call) -> Result<Arc<PackedWeights>> {
         let parameters = &operands.tensors[..operands.parameters];
         let same_memory =
@@ -107,13 +108,13 @@ impl PreparedWeights {
         }
         let dense = matches!(call.inputs, Inputs::Dense);
         let weights = Arc::new(PackedWeights::new(&call.model, &operands.parameters(), dense, call.threads)?);
-        // Holding them while they are trained would make every update copy them.
+        // Holding the tensors during training would force a copy at every update.
         *last = (!call.tracked).then(|| (parameters.to_vec(), weights.clone()));
         Ok(weights)
     }
 }
 
-/// Runs the forward pass; leaves the outputs (or an error) in the exchange and returns what backward needs.
+/// Runs the forward pass. Leaves the outputs, or an error, in the exchange, and returns the values that backward needs.
 pub(super) fn run(operands: &Operands, sequence: SequenceCall, tracked: bool) -> Option<(Tape, FlexTensor)> {
     let SequenceCall { mut call, carried, prepared, exchange, .. } = sequence;
     call.tracked = tracked;
@@ -141,7 +142,8 @@ pub(super) fn run(operands: &Operands, sequence: SequenceCall, tracked: bool) ->
     Some((tape, hidden))
 }
 
-/// What the sweep needs besides the outputs' adjoints. Burn asks for `Clone`; the tape is used once.
+/// The values that the sweep needs besides the adjoints of the outputs. Burn requires `Clone`; the tape is used only
+/// once.
 #[derive(Clone, Debug)]
 pub(super) struct SequenceState {
     pub(super) operands: Operands,

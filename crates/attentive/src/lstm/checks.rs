@@ -1,4 +1,4 @@
-//! Whether an input and a carried state fit the layer.
+//! Checks that an input and a carried state fit the layer.
 
 use super::SabLstm;
 use crate::error::{Result, SabError, check_device};
@@ -8,7 +8,7 @@ use crate::state::SabState;
 use burn::tensor::{Int, Tensor};
 
 impl SabLstm {
-    /// Batch and time of an input that fits the layer.
+    /// Batch and time of an input, if it fits the layer.
     pub(super) fn check_input(&self, input: &SabInput, weights: &Weights) -> Result<(usize, usize)> {
         let (shape, expected) = match input {
             SabInput::Dense(x) => (x.dims().to_vec(), format!("[batch, time, {}]", self.config.input)),
@@ -39,7 +39,7 @@ impl SabLstm {
         };
         let [rows, units] = state.hidden().dims();
         if rows != batch {
-            return wrong("batch", rows.to_string(), format!("{batch}, the batch of the input,"));
+            return wrong("batch size", rows.to_string(), format!("{batch}, the batch size of the input,"));
         }
         if units != self.config.hidden {
             return wrong("hidden size", units.to_string(), self.config.hidden.to_string());
@@ -48,8 +48,8 @@ impl SabLstm {
             return wrong("`k_att`", state.k_att().to_string(), self.config.k_att.to_string());
         }
         if state.cell().is_some() != self.config.cell.carries() {
-            let (has, needs) = if state.cell().is_some() { ("there", "none") } else { ("missing", "one") };
-            return wrong("cell state", has.into(), format!("{needs}, as the cell `{}` has it,", self.config.cell));
+            let (has, needs) = if state.cell().is_some() { ("present", "none") } else { ("missing", "one") };
+            return wrong("cell state", has.into(), format!("{needs}, for the cell `{}`,", self.config.cell));
         }
         let model = self.config.model(0);
         state.rows().iter().try_for_each(|row| row.check(&model))?;
@@ -64,13 +64,13 @@ impl SabLstm {
             return wrong(
                 "device",
                 format!("{got:?}"),
-                format!("{right:?}, as `to_record` and `from_record` make it,"),
+                format!("{right:?} (move it with `to_record` and `from_record`)"),
             );
         }
         Ok(())
     }
 
-    /// Tokens on the host, each below `input`.
+    /// The tokens on the host, if each is below `input`.
     pub(super) fn checked_tokens(&self, tokens: &Tensor<2, Int>) -> Result<Vec<u32>> {
         let time = tokens.dims()[1];
         let values = tokens.to_data();

@@ -16,9 +16,9 @@ use burn::tensor::{DType, Device, Tensor};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A recurrent layer that is reminded of its past, and whose gradient follows the reminders.
+/// A recurrent layer that is reminded of its own past states, and whose gradient follows these reminders.
 ///
-/// Made by [`SabLstmConfig::init`]. Its parameters are those that its parts declare:
+/// Created by [`SabLstmConfig::init`]. Its parts declare its parameters:
 ///
 /// | part | parameters |
 /// |---|---|
@@ -28,30 +28,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// | scorer `dot` | `w1`, `w2` `[hidden, hidden]` |
 /// | scorer `cosine` | `w1` `[hidden, hidden]`, `temperature` `[1]` |
 ///
-/// Matrices are stored as Burn's own layers store theirs, `[d_input, d_output]`: the transposes of the paper's.
+/// Matrices are stored as in Burn's own layers, `[d_input, d_output]`. These are the transposes of the paper's
+/// matrices.
 #[derive(Clone, Debug)]
 pub struct SabLstm {
     declared: Arc<Vec<Parameter>>,
     /// In the order of the declaration.
     parameters: Vec<LayerParameter>,
     config: SabLstmConfig,
-    /// Calls so far: what random phases are drawn from where the caller does not say.
+    /// The number of calls so far. Random phases are drawn from it unless the caller gives a batch number.
     calls: Arc<AtomicU64>,
     #[cfg(feature = "flex")]
     prepared: Arc<crate::engine::PreparedWeights>,
 }
 
 impl SabLstmConfig {
-    /// Makes the layer, or says what is wrong with the configuration.
+    /// Creates the layer, or returns the error in the configuration.
     pub fn try_init(&self, device: &Device) -> Result<SabLstm> {
         self.validate()?;
         Ok(self.init(device))
     }
 
-    /// Makes the layer, as Burn's layers are made. It never panics: a configuration that does not
-    /// [`validate`](SabLstmConfig::validate) makes a layer whose `forward` returns the error.
+    /// Creates the layer, like the `init` of Burn's layers. It never panics: if the configuration does not
+    /// [`validate`](SabLstmConfig::validate), the layer's `forward` returns the error.
     pub fn init(&self, device: &Device) -> SabLstm {
-        // A layer of a wrong size is never run, but it must exist.
+        // A layer of invalid size never runs, but it must exist.
         let (input, hidden) = if self.sizes_are_possible() { (self.input, self.hidden) } else { (1, 1) };
         let declared = Model { input, hidden, ..self.model(0) }.parameters();
         let draw = |declared: &Parameter| {
@@ -73,17 +74,17 @@ impl SabLstmConfig {
 }
 
 impl SabLstm {
-    /// The configuration that the layer was made with.
+    /// The layer's configuration.
     pub fn config(&self) -> &SabLstmConfig {
         &self.config
     }
 
-    /// The layer's parameters in order: names, shapes, which part they belong to.
+    /// The declaration of the layer's parameters, in order: names, shapes, and the parts they belong to.
     pub fn declared(&self) -> &[Parameter] {
         &self.declared
     }
 
-    /// A matrix by its name, such as `weight_ih` or `w1`; `None` if the layer's parts have none of that name.
+    /// A matrix by its name, such as `weight_ih` or `w1`; `None` if the layer has none of that name.
     pub fn matrix(&self, name: &str) -> Option<&Param<Tensor<2>>> {
         match self.parameters.get(self.place(name)?) {
             Some(LayerParameter::Matrix(param)) => Some(param),
@@ -91,7 +92,7 @@ impl SabLstm {
         }
     }
 
-    /// A vector by its name, such as `bias` or `w3`; `None` if the layer's parts have none of that name.
+    /// A vector by its name, such as `bias` or `w3`; `None` if the layer has none of that name.
     pub fn vector(&self, name: &str) -> Option<&Param<Tensor<1>>> {
         match self.parameters.get(self.place(name)?) {
             Some(LayerParameter::Vector(param)) => Some(param),
@@ -99,12 +100,12 @@ impl SabLstm {
         }
     }
 
-    /// Replaces a matrix. Its shape is checked when the layer runs.
+    /// Replaces a matrix. The layer checks its shape when it runs.
     pub fn set_matrix(&mut self, name: &str, param: Param<Tensor<2>>) -> Result<()> {
         self.set(name, LayerParameter::Matrix(param))
     }
 
-    /// Replaces a vector. Its shape is checked when the layer runs.
+    /// Replaces a vector. The layer checks its shape when it runs.
     pub fn set_vector(&mut self, name: &str, param: Param<Tensor<1>>) -> Result<()> {
         self.set(name, LayerParameter::Vector(param))
     }
@@ -138,7 +139,7 @@ impl SabLstm {
     /// let x = Tensor::<3>::ones([4, 20, 3], &device);
     /// let out = lstm.forward(x.clone(), None)?;
     /// assert_eq!(out.hidden.dims(), [4, 20, 16]);
-    /// let out = lstm.forward(x, Some(out.state))?; // goes on where the first call ended
+    /// let out = lstm.forward(x, Some(out.state))?; // continues where the first call ended
     /// assert_eq!(out.state.steps(), [40; 4]);
     /// # Ok::<(), attentive::SabError>(())
     /// ```
@@ -146,7 +147,7 @@ impl SabLstm {
         self.forward_with(input, state, &ForwardOptions::default())
     }
 
-    /// [`forward`](SabLstm::forward) with options: a forced path, threads, a record of reminders.
+    /// [`forward`](SabLstm::forward) with options, such as the path, the number of threads, or a record of reminders.
     pub fn forward_with(
         &self, input: impl Into<SabInput>, state: Option<SabState>, options: &ForwardOptions,
     ) -> Result<SabOutput> {
@@ -167,7 +168,7 @@ impl SabLstm {
         }
     }
 
-    /// One step of a stream: dense `[batch, input]` or tokens `[batch]`. Step by step gives the same bits as
+    /// Runs one step of a stream: dense `[batch, input]` or tokens `[batch]`. Step by step gives the same bits as
     /// [`forward`](SabLstm::forward) over the whole sequence (R14).
     pub fn step(&self, input: impl Into<SabStepInput>, state: Option<SabState>) -> Result<SabStepOutput> {
         self.step_with(input, state, &ForwardOptions::default())
@@ -212,7 +213,10 @@ impl SabLstm {
         }
         let out = portable::forward(weights, &input, state, model, options.reminders)?;
         if !is_finite(out.state.hidden()) {
-            return Err(SabError::NonFinite { what: "hidden", place: ", from a parameter or a product".into() });
+            return Err(SabError::NonFinite {
+                what: "hidden",
+                place: " (from a parameter, or from a product that overflowed)".into(),
+            });
         }
         Ok(out)
     }
@@ -255,17 +259,18 @@ impl SabLstm {
     }
 }
 
-/// Whether no element is a NaN or an infinity.
+/// Whether all elements are finite.
 fn is_finite<const D: usize>(tensor: Tensor<D>) -> bool {
     tensor.inner().is_finite().all().into_scalar::<bool>()
 }
 
-/// Why the engine cannot run with these parameters, or `None` if it can. Which models it accepts, it says itself.
+/// Why the engine cannot run with these parameters, or `None` if it can. The engine itself checks which models it
+/// accepts.
 fn engine_missing(weights: &Weights) -> Option<String> {
     if !on_flex(&weights.device) {
         Some("the layer is not on Burn's CPU backend (Flex)".into())
     } else if weights.dtype != DType::F32 {
-        Some(format!("the layer's parameters are {:?}, and the engine computes in F32", weights.dtype))
+        Some(format!("the layer's parameters are {:?}, but the engine computes in F32", weights.dtype))
     } else {
         None
     }

@@ -7,7 +7,7 @@ use burn::module::{
 };
 use burn::tensor::Device;
 
-/// Burn's path of a parameter is its name, as if each were a field.
+/// In Burn's paths each parameter appears under its name, as if it were a field.
 const CONTAINER: &str = "Struct:SabLstm";
 
 impl Module for SabLstm {

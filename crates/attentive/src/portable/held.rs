@@ -2,11 +2,11 @@
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
-/// Which slots each row holds, where rows differ.
+/// Which slots each row holds, if not all rows hold all of them.
 pub(super) struct Held {
     /// `[batch, slots]`
     pub(super) mask: Tensor<2, Bool>,
-    /// How many slots a row holds at least and at most.
+    /// The smallest and the largest number of slots that a row holds.
     pub(super) fewest: usize,
     pub(super) most: usize,
     pub(super) counts: Vec<usize>,

@@ -1,7 +1,8 @@
-//! What rows remember, in tensors: a column for each step at which some row stores, and a mask of who holds what (R2, R18).
+//! The memory in tensors (R2, R18): one column for each step at which some row stores, and a mask of the columns that
+//! each row holds.
 //!
-//! Rows may have taken different numbers of steps and hold different memories. A column that a row does not hold is masked
-//! out of its scores, so its contents do not matter.
+//! Rows may have taken different numbers of steps and may hold different memories. A column that a row does not hold is
+//! masked out of its scores, so its contents do not matter.
 
 use super::held::{Held, rows_mask};
 use super::parts::Scorer;
@@ -11,7 +12,7 @@ use attentive_engine::{Evict, Model, RECEIVED_DECAY, Reminder, Reminders, RowSta
 use burn::tensor::{Device, Tensor, TensorData};
 use std::sync::Arc;
 
-/// One row's slots: for each column the step it holds, if it holds it, and what it has received.
+/// One row's slots. For each column: the step whose state the row holds there, if any, and the received weights.
 struct Row {
     steps_before: u64,
     slots: Vec<Option<u64>>,
@@ -26,12 +27,13 @@ impl Row {
 
 pub(super) struct Memory<'a> {
     model: &'a Model,
-    /// `m_i`, `[batch, slots, hidden]`, and what the scorer caches beside them; without attention, put together at the end.
+    /// `m_i`, `[batch, slots, hidden]`, and their keys for the scorer. Without attention, new memories wait and are
+    /// concatenated at the end.
     states: Tensor<3>,
     keys: Option<Tensor<3>>,
     waiting: Vec<Tensor<3>>,
     rows: Vec<Row>,
-    /// Each row's newest memory, `[batch, hidden]`, where the store looks at it.
+    /// Each row's newest memory, `[batch, hidden]`, if the store reads it.
     newest: Option<Tensor<2>>,
 }
 
@@ -39,7 +41,7 @@ impl<'a> Memory<'a> {
     pub(super) fn new(model: &'a Model, state: &SabState, scorer: Option<&Scorer>) -> Self {
         let filled: Vec<Vec<usize>> = state.rows().iter().map(|start| (0..start.slot_steps.len()).collect()).collect();
         let carried = state.memory();
-        // What lies behind a row's slots may be anything, and zero times a NaN is one.
+        // The contents behind a row's slots are unspecified, and zero times NaN is NaN: pick the slots.
         let all = filled.iter().all(|slots| slots.len() == carried.dims()[1]);
         let states = if all { carried } else { pick_slots(&carried, &filled) };
         let [batch, room, units] = states.dims();
@@ -55,13 +57,13 @@ impl<'a> Memory<'a> {
             let last = rows.iter().map(|row| row.held().last().into_iter().collect());
             pick_slots(&states, &last.collect::<Vec<_>>()).squeeze_dim(1)
         });
-        // What is carried in is data: only the scorer's own parameters get gradient through it.
+        // Carried memories are data: only the scorer's own parameters get gradient through them.
         let key =
             |scorer: &Scorer| scorer.key(states.clone().reshape([batch * room, units])).reshape([batch, room, units]);
         Self { model, keys: scorer.map(key), states, waiting: Vec::new(), rows, newest }
     }
 
-    /// How many slots a row may fill in so many steps.
+    /// The largest number of slots that a row may fill within `time` steps.
     pub(super) fn room(&self, time: usize) -> usize {
         let stored = |row: &Row| row.held().count() + (1..=time as u64).filter(|t| self.considers(row, *t)).count();
         self.rows.iter().map(stored).max().unwrap_or(1)
@@ -79,7 +81,7 @@ impl<'a> Memory<'a> {
         self.keys.clone().unwrap_or_else(|| self.states.clone())
     }
 
-    /// Which slots each row holds; `None`: all of them.
+    /// Which slots each row holds; `None` means all of them.
     pub(super) fn held(&self) -> Option<Held> {
         let counts: Vec<usize> = self.rows.iter().map(|row| row.held().count()).collect();
         let (fewest, most) = (counts.iter().copied().min()?, counts.iter().copied().max()?);
@@ -96,7 +98,7 @@ impl<'a> Memory<'a> {
         self.states.device()
     }
 
-    /// Notes what each memory received at step `t` (R18), and reports it if somebody asked.
+    /// Updates the received weights of each memory at step `t` (R18), and records the reminders if requested.
     pub(super) fn attend(&mut self, weights: &Tensor<2>, reminders: Option<&mut Reminders>, t: usize) {
         let counted = self.model.store.capacity.is_some() && self.model.store.evict == Evict::LeastAttended;
         if !counted && reminders.is_none() {
@@ -118,8 +120,8 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Stores h(t) of the rows that want it (R2, R18), and what of it may receive gradient: nothing without mental updates
-    /// (R11), nothing through its score unless `score_gradient = full` (R10).
+    /// Stores h(t) of the rows whose store takes it (R2, R18). The memory gets no gradient without mental updates
+    /// (R11), and none through its score unless `score_gradient = full` (R10).
     pub(super) fn store(&mut self, t: usize, h: &Tensor<2>, scorer: Option<&Scorer>) {
         let step = |row: &Row| row.steps_before + t as u64 + 1;
         let mut stores: Vec<bool> = self.rows.iter().map(|row| self.model.store.considers(step(row))).collect();
@@ -163,7 +165,7 @@ impl<'a> Memory<'a> {
         self.rows.iter().map(|row| self.model.cut_after(row.steps_before + t as u64 + 1)).collect()
     }
 
-    /// What the next call goes on from.
+    /// The state for the next call.
     pub(super) fn into_state(self, h: Tensor<2>, c: Option<Tensor<2>>, time: usize) -> Result<SabState> {
         let parts = [self.states].into_iter().chain(self.waiting).map(Tensor::inner).collect();
         let states = Tensor::cat(parts, 1);
@@ -181,7 +183,7 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Forgets a memory of a row that holds as many as its capacity allows (R18). The null slot stays.
+/// Evicts a memory of a row that has reached its capacity (R18). The null slot stays.
 fn make_room(model: &Model, row: &mut Row) {
     let Some(capacity) = model.store.capacity else { return };
     let held: Vec<usize> = row.held().skip(1).collect();
@@ -190,7 +192,7 @@ fn make_room(model: &Model, row: &mut Row) {
     }
     let victim = match model.store.evict {
         Evict::Oldest => held.first(),
-        // `min_by` returns the first of equals: the older.
+        // `min_by` returns the first of equal elements: the older one.
         Evict::LeastAttended => held.iter().min_by(|a, b| row.received[**a].total_cmp(&row.received[**b])),
     };
     if let Some(victim) = victim {

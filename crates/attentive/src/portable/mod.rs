@@ -1,8 +1,8 @@
 //! The portable path: Algorithm 1 and its sparse replay in tensor operations and `detach`.
 //!
-//! This is the specification in code, and what runs on every backend but the CPU's. It is written to be read: one loop over
-//! time, with the line numbers of Algorithm 1 in the paper. The parts of the model are in [`parts`], what is remembered in
-//! [`memory`].
+//! This is the specification in code, and it runs on every backend, where the engine cannot. It is written to be read:
+//! one loop over time, with the line numbers of Algorithm 1 in the paper. The parts of the model are in [`parts`], the
+//! memory is in [`memory`].
 
 mod held;
 mod memory;
@@ -26,8 +26,8 @@ pub(crate) fn forward(
     let projected = cell.project(input);
     let [batch, time, _] = projected.dims();
     let mut main = Recurrence { h: state.hidden(), c: state.cell() };
-    // R12: with one hop, memories are taken from a second recurrence of the same values whose summaries pass no
-    // gradient, so what enters a memory never leaves through an attention again.
+    // R12: with one hop, memories come from a second recurrence with the same values, whose summaries pass no gradient.
+    // So gradient that enters a memory never leaves through an attention again.
     let mut shadow = (model.hops == Hops::One && model.attends()).then(|| main.clone());
     let mut memory = Memory::new(model, state, scorer.as_ref());
     let room = memory.room(time);
@@ -44,7 +44,8 @@ pub(crate) fn forward(
         let s = match &scorer {
             None => nothing.clone(),
             Some(scorer) => {
-                // lines 3 to 6: the scores. R10: inside the scorer the query is a constant unless its gradient is full.
+                // lines 3 to 6: the scores. R10: the query is a constant inside the scorer unless `score_gradient =
+                // full`.
                 let full = model.score_gradient == ScoreGradient::Full;
                 let query = if full { after.h.clone() } else { after.h.clone().detach() };
                 let scores = scorer.scores(memory.keys(), scorer.query(query));

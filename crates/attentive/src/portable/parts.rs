@@ -8,7 +8,7 @@ use attentive_engine::{Cell, Model, Scorer as ScorerKind, Sparsifier};
 use burn::tensor::activation::{relu, sigmoid};
 use burn::tensor::{Bool, Tensor};
 
-/// Hidden state and cell, `[batch, hidden]` each.
+/// Hidden state and cell state, `[batch, hidden]` each.
 #[derive(Clone)]
 pub(super) struct Recurrence {
     pub(super) h: Tensor<2>,
@@ -44,8 +44,8 @@ impl RecurrentCell {
         Ok(Self { kind, weight_ih, weight_hh, bias: weights.vector("bias")? })
     }
 
-    /// The input's part of the gates with its bias, `[batch, time, gates * hidden]`: a product, or rows of the input
-    /// weights.
+    /// The input's part of the gates plus its bias, `[batch, time, gates * hidden]`. This is a product for dense
+    /// inputs, and selected rows of the input weights for tokens.
     pub(super) fn project(&self, input: &SabInput) -> Tensor<3> {
         let width = self.weight_ih.dims()[1];
         let (batch, time, projected) = match input {
@@ -63,7 +63,7 @@ impl RecurrentCell {
         (projected + bias).reshape([batch, time, width])
     }
 
-    /// h_hat and the new cell, from the state before and the projected input, `[batch, gates * hidden]`.
+    /// h_hat and the new cell state, from the previous state and the projected input, `[batch, gates * hidden]`.
     pub(super) fn step(&self, before: &Recurrence, projected: Tensor<2>) -> Recurrence {
         let units = before.h.dims()[1];
         let block = |of: &Tensor<2>, index: usize| of.clone().narrow(1, index * units, units);
@@ -106,7 +106,7 @@ impl Scorer {
         })
     }
 
-    /// What is cached beside a memory, `[rows, hidden]` to `[rows, hidden]`.
+    /// The key of a memory, `[rows, hidden]` to `[rows, hidden]`.
     pub(super) fn key(&self, state: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Additive { w1, .. } | Self::Dot { w1, .. } => state.matmul(w1.clone()),
@@ -118,7 +118,7 @@ impl Scorer {
     pub(super) fn query(&self, h_hat: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Additive { w2, .. } => h_hat.matmul(w2.clone()),
-            // A factor, since Burn takes the derivative of a division by a number in single precision.
+            // A multiplication, because Burn computes the derivative of a division by a number in single precision.
             Self::Dot { w2, .. } => h_hat.clone().matmul(w2.clone()) * (h_hat.dims()[1] as f64).sqrt().recip(),
             Self::Cosine { .. } => self.key(h_hat),
         }
@@ -152,7 +152,7 @@ fn unit_vectors(x: Tensor<2>) -> Tensor<2> {
     unit.mask_fill(zero.expand(shape), 0.0)
 }
 
-/// The weights of `[batch, slots]` scores (R4-R6, R17). `held` says which slots a row holds where rows differ.
+/// The weights of `[batch, slots]` scores (R4-R6, R17). `held` says which slots each row holds; `None` means all.
 pub(super) fn sparsify(model: &Model, scores: Tensor<2>, held: Option<Held>) -> Tensor<2> {
     let [_, slots] = scores.dims();
     let k_top = model.most_chosen().unwrap_or(slots);
@@ -165,13 +165,14 @@ pub(super) fn sparsify(model: &Model, scores: Tensor<2>, held: Option<Held>) -> 
     }
     let filled = below_all_others(scores.clone(), held.as_ref().map(|held| held.mask.clone()));
     let sparse = match model.sparsifier {
-        // R4: prominence over the (k_top+1)-th score. Only its place is searched in data; its value keeps its gradient.
+        // R4: prominence over the (k_top+1)-th score. The search for its place is detached; its value keeps its
+        // gradient.
         Sparsifier::Prominence => {
             let (_, places) = filled.clone().detach().topk_with_indices(k_top + 1, 1);
             let threshold = filled.clone().gather(1, places.narrow(1, k_top, 1));
             let w = relu(filled - threshold);
             let sum = sum_of_slots(w.clone());
-            // R5: where all scores are equal the weights stay 0.
+            // R5: if all scores are equal, the weights stay 0.
             let equal = sum.clone().equal_elem(0.0);
             w / sum.mask_fill(equal, 1.0)
         }
@@ -189,7 +190,7 @@ pub(super) fn sparsify(model: &Model, scores: Tensor<2>, held: Option<Held>) -> 
     }
 }
 
-/// The scores, with what a row does not hold below everything else and without gradient.
+/// The scores, with those of slots that a row does not hold set below all others, without gradient.
 fn below_all_others(scores: Tensor<2>, held: Option<Tensor<2, Bool>>) -> Tensor<2> {
     match held {
         None => scores,
@@ -201,7 +202,7 @@ fn below_all_others(scores: Tensor<2>, held: Option<Tensor<2, Bool>>) -> Tensor<
     }
 }
 
-/// Softmax over the slots of the mask; the others get 0.
+/// Softmax over the slots of the mask; all other slots get 0.
 fn softmax_of(scores: Tensor<2>, mask: Option<Tensor<2, Bool>>) -> Tensor<2> {
     let filled = below_all_others(scores, mask.clone());
     let largest = filled.clone().detach().max_dim(1);
@@ -213,13 +214,13 @@ fn softmax_of(scores: Tensor<2>, mask: Option<Tensor<2, Bool>>) -> Tensor<2> {
     exponentials.clone() / sum_of_slots(exponentials)
 }
 
-/// The sums over the slots, `[batch, 1]`. In the middle dimension the CPU adds one slot after the other, so that the zeros of
-/// slots that a row does not hold change no bit of its sum (R14).
+/// The sums over the slots, `[batch, 1]`. In the middle dimension the CPU adds slots one after the other. The zeros of
+/// slots that a row does not hold therefore change no bit of its sum (R14).
 fn sum_of_slots(x: Tensor<2>) -> Tensor<2> {
     x.unsqueeze_dim::<3>(2).sum_dim(1).squeeze_dim(2)
 }
 
-/// The slots of the `k` largest scores of each row; of equal ones the older.
+/// The slots of the `k` largest scores of each row. Between equal scores, the older slot wins.
 fn best(scores: Tensor<2>, k: usize) -> Tensor<2, Bool> {
     let shape = scores.dims();
     let (values, _) = scores.clone().topk_with_indices(k, 1);
