@@ -3,9 +3,9 @@
     python check_model.py FOLDER EXAMPLE.safetensors
 
 FOLDER holds `model.safetensors` and `config.json`. The example has `tokens` [batch, time] (int64 or int32) or `dense`
-[batch, time, input] (float32), depending on the model, and `outputs` [batch, time, output] (float32): the output of every
-step from a fresh state. The reference runs in float64. The program prints one line of JSON to standard output. If a file is
-invalid or the outputs differ, it prints a message to standard error and exits with status 1.
+[batch, time, input] (float32), depending on the model, and `outputs` [batch, time, output] (float32): the output of
+every step from a fresh state. The reference runs in float64. The program prints one line of JSON to standard output. If
+a file is invalid or the outputs differ, it prints a message to standard error and exits with status 1.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
     python compare.py                     # all cases
     python compare.py --case copy100 --rounds 5
 
-A step consists of forward, cross-entropy, backward, clipping of the global norm and Adam, on the same shapes. Rounds of the two
-programs alternate. Each program reports the best of all its steps, and both use the same number of threads. PyTorch comes in
-three styles: `modules` built from torch.nn, `plain` with the cell written out, and `tuned`, the fastest version found (see
-`peer.py`). A plain LSTM is `nn.LSTM` in all of them. The last column compares the operations of Attentive's matrix products
-per second with the best that the machine's arithmetic units reached in the same rounds.
+A step consists of forward, cross-entropy, backward, clipping of the global norm and Adam, on the same shapes. Rounds of
+the two programs alternate. Each program reports the best of all its steps, and both use the same number of threads.
+PyTorch comes in three styles: `modules` built from torch.nn, `plain` with the cell written out, and `tuned`, the fastest
+version found (see `peer.py`). A plain LSTM is `nn.LSTM` in all of them. The last column compares the operations of
+Attentive's matrix products per second with the best that the machine's arithmetic units reached in the same rounds.
 """
 
 import argparse

@@ -1,11 +1,11 @@
 """The same model without autograd: NumPy, one row, and a backward pass written out by hand.
 
-It checks `sab_reference.py` independently. The two share no code, and where the reference detaches, this program simply
-passes no adjoint on. It is the single reverse sweep of R13: before the sweep reaches the step that stored a memory, it has
-gathered the memory's adjoint from the later steps that chose it.
+It checks `sab_reference.py` independently. The two share no code, and where the reference detaches, this program
+simply passes no adjoint on. It is the single reverse sweep of R13: before the sweep reaches the step that stored a
+memory, it has gathered the memory's adjoint from the later steps that chose it.
 
-A memory has its own number, which it keeps when others are evicted. There is no running sum of the weights that a memory has
-received (R18): every memory keeps the list of its weights, and the sum is computed when it is needed.
+A memory has its own number, which it keeps when others are evicted. There is no running sum of the weights that a
+memory has received (R18): every memory keeps the list of its weights, and the sum is computed when it is needed.
 """
 
 from dataclasses import dataclass, field
@@ -19,26 +19,26 @@ def sigmoid(x):
 
 @dataclass
 class Memory:
-    number: int  # 0, 1, ... in the order in which memories came up, those of a carried state first
+    number: int  # 0, 1, ... in the order of storing, those of a carried state first
     vector: np.ndarray
     step: int
     received_before: float = 0.0  # by an earlier call
     weights: list = field(default_factory=list)
 
     def received(self):
-        """R18: every weight counts 0.999 times as much a step later."""
+        """R18: after each step, a weight counts 0.999 times as much."""
         ages = np.arange(len(self.weights))[::-1]
         return self.received_before * 0.999 ** len(self.weights) + np.sum(0.999**ages * np.array(self.weights))
 
 
 def fresh_state(p):
-    """Zeros, and the null slot (R2). `memories` are vectors, `slot_steps` and `received` have a number for each."""
+    """Zeros, and the null slot (R2). `memories` are vectors; `slot_steps` and `received` have one number per memory."""
     zero = np.zeros(p["weight_hh"].shape[1])
     return dict(h=zero, c=zero, memories=[zero], slot_steps=[0], received=[0.0], steps=0)
 
 
-# Cells. Forward returns h_hat, the new c and what backward needs; backward goes from the adjoints of h_hat and c of one
-# step to those of h and c of the step before. A GRU hands its c through and has no adjoint for it.
+# Cells. Forward returns h_hat, the new c and the values that backward needs. Backward turns the adjoints of h_hat and c
+# of one step into those of h and c of the previous step. A GRU passes its c through and has no adjoint for it.
 
 
 def lstm_forward(x, h, c, p):
@@ -88,8 +88,8 @@ def gru_backward(s, p, grads, dx, dh_hat, dc):
     return dh_hat * s["z"] + p["weight_hh"].T @ dhidden_gates, dc
 
 
-# Scorers. Forward returns the scores and what backward needs; backward adds to the gradients of the parameters and
-# returns the adjoints of the memories and of h_hat, which the caller may drop (R10).
+# Scorers. Forward returns the scores and the values that backward needs. Backward adds to the gradients of the
+# parameters and returns the adjoints of the memories and of h_hat, which the caller may drop (R10).
 
 
 def additive_forward(m, h_hat, p):
@@ -112,7 +112,7 @@ def dot_forward(m, h_hat, p):
 
 def dot_backward(da, m, h_hat, _, p, grads):
     da = da / np.sqrt(len(h_hat))
-    key_sum = da @ m  # the scores' sum, weighted with their adjoints, is (W1 key_sum) . (W2 h_hat)
+    key_sum = da @ m  # the sum of the scores, weighted by their adjoints, is (W1 key_sum) . (W2 h_hat)
     grads["w1"] += np.outer(p["w2"] @ h_hat, key_sum)
     grads["w2"] += np.outer(p["w1"] @ key_sum, h_hat)
     return np.outer(da, p["w1"].T @ p["w2"] @ h_hat), p["w2"].T @ p["w1"] @ key_sum
@@ -133,12 +133,12 @@ def cosine_forward(m, h_hat, p):
 
 
 def cosine_backward(da, m, h_hat, kept, p, grads):
-    """Only what is at right angles to a vector turns it. The length inf of a zero vector lets nothing pass."""
+    """Only the component at right angles to a vector turns it. The length inf of a zero vector blocks all gradient."""
     key_lengths, keys, query_length, query = kept
     cosines = keys @ query
     grads["temperature"] += da @ cosines
     dcosines = p["temperature"][0] * da
-    # Where the one vector is zero, the other one's projection is zero too: no gradient on either side.
+    # If one vector is zero, the projection of the other is zero too: no gradient on either side.
     dkeys = dcosines[:, None] * (query - cosines[:, None] * keys) / key_lengths[:, None]
     dquery = dcosines @ (keys - np.outer(cosines, query)) / query_length
     grads["w1"] += dkeys.T @ m + np.outer(dquery, h_hat)
@@ -151,7 +151,7 @@ BACKWARD = dict(lstm=lstm_backward, gru=gru_backward, additive=additive_backward
 
 
 def shares_of(a, k_top, sparsifier):
-    """R4-R6, R17: the weights, and what `scores_adjoint` needs."""
+    """R4-R6, R17: the weights, and the values that `scores_adjoint` needs."""
     if k_top == 0:
         return np.zeros_like(a), dict(kind="nothing")
     kept = range(len(a))
@@ -176,7 +176,7 @@ def scores_adjoint(s, dsummary):
     if s["kind"] == "nothing":
         return np.zeros_like(dshare)
     centred = dshare - s["share"] @ dshare
-    if s["kind"] == "softmax":  # what is not among the best has the share 0
+    if s["kind"] == "softmax":  # a memory that is not among the best has weight 0
         return s["share"] * centred
     da = np.where(s["share"] > 0, centred / s["total"], 0)
     da[s["threshold_slot"]] -= da.sum()  # every prominence is measured from the threshold
@@ -184,7 +184,7 @@ def scores_adjoint(s, dsummary):
 
 
 def forward(x, p, options, state):
-    """x: [time, input]; p: dict of weights. Returns for every step what backward needs, and the state."""
+    """x: [time, input]; p: dict of weights. Returns the values of every step that backward needs, and the state."""
     h, c, k_top, capacity = state["h"], state["c"], options["k_top"], options["capacity"]
     memories = [Memory(number, np.asarray(vector), int(step), float(received)) for number, (vector, step, received)
                 in enumerate(zip(state["memories"], state["slot_steps"], state["received"], strict=True))]
@@ -231,7 +231,7 @@ def gradients(x, p, cotangent_hidden, cotangent_summary, *, k_top, k_att, k_trun
     hidden_size = p["weight_hh"].shape[1]
     memory_adjoint = np.zeros((memories, hidden_size))
     cell_backward, scorer_backward = BACKWARD[cell], BACKWARD[scorer]
-    # R12: what has not skipped yet, and what arrived through a memory. With all hops the second stays zero.
+    # R12: the adjoint that has not skipped yet, and the one that arrived through a memory. With all hops it is zero.
     dh, dc = np.zeros(hidden_size), np.zeros(hidden_size)
     dh_skipped, dc_skipped = np.zeros(hidden_size), np.zeros(hidden_size)
 
@@ -257,6 +257,6 @@ def gradients(x, p, cotangent_hidden, cotangent_summary, *, k_top, k_att, k_trun
 
         dh, dc = cell_backward(s["cell"], p, grads, grads["x"][t], dh_hat, dc)
         dh_skipped, dc_skipped = cell_backward(s["cell"], p, grads, grads["x"][t], dh_skipped, dc_skipped)
-        if k_trunc is not None and (s["step"] - 1 + trunc_phase) % k_trunc == 0:  # R9: right after the step before
+        if k_trunc is not None and (s["step"] - 1 + trunc_phase) % k_trunc == 0:  # R9: right after the previous step
             dh, dc, dh_skipped, dc_skipped = np.zeros((4, hidden_size))
     return np.array([s["h"] for s in tape]), np.array([s["summary"] for s in tape]), grads, final_state

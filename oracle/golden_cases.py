@@ -1,4 +1,4 @@
-"""The list of golden cases: which shapes, options and states the goldens cover, and what each case is there for."""
+"""The list of golden cases: the shapes, options and states that the goldens cover, and the purpose of each case."""
 
 from dataclasses import dataclass
 
@@ -17,13 +17,13 @@ class Case:
     hidden: int = 5
     tokens: bool = False
     loss_on_last_step: bool = False
-    # None: fresh rows. A list: how many steps each row has run before. "initial hidden state": h(0) is not zero.
+    # None: fresh rows. A list: the number of earlier steps of each row. "initial hidden state": h(0) is not zero.
     carried: tuple[int, ...] | str | None = None
-    # Keep only so many of each row's newest memories: the number of slots does not follow from that of steps.
+    # Keep only this many of each row's newest memories. The number of slots then does not follow from the steps.
     slots_kept: int | None = None
-    # The file also has the step of every slot and what it has received. The first 80 cases are older than that.
+    # The file also has the step and the received weights of every slot. The first 80 cases are older and lack them.
     tells_slots: bool = False
-    # Options that cannot make a difference here, so that the case need not show one.
+    # Options that cannot make a difference in this case, so that it need not show one.
     indifferent: tuple[str, ...] = ()
 
 
@@ -34,7 +34,7 @@ def gradient_rules() -> list[Case]:
         for score_gradient in ("weights", "full"):
             for mental_updates in (True, False):
                 for hops in ("all", "one"):
-                    number = len(cases)  # the cycles' lengths share no factor with the 2s of the combinations
+                    number = len(cases)  # the lengths of the cycles are odd, so that they do not align with the pairs of the combinations
                     options = Options(k_top, 1 + number % 3, (4, 3, None, 5, 2)[number % 5], number // 5 % 4,
                                       score_gradient, mental_updates, hops)
                     cases.append(Case(
@@ -59,7 +59,7 @@ def truncation_grid() -> list[Case]:
 
 
 def shapes() -> list[Case]:
-    """Sizes that are no multiple of any vector width, and the smallest ones."""
+    """Sizes that are not a multiple of any vector width, and the smallest sizes."""
     full_one = Options(3, 2, 4, 1, "full", True, "one")
     return [
         Case("one step, one unit", Options(3, 1), batch=1, time=1, inputs=1, hidden=1),
@@ -89,7 +89,7 @@ def plain_lstm() -> list[Case]:
 
 
 def carried_states() -> list[Case]:
-    """R14: rows that have seen different numbers of steps, fresh ones among them."""
+    """R14: rows with different numbers of steps, including fresh ones."""
     return [
         Case("R14: rows of different age", Options(2, 2, 3), batch=3, time=7, carried=(0, 5, 8)),
         Case("R14: rows of different age, phase", Options(3, 3, 4, 2), batch=4, time=8, hidden=4,
@@ -127,7 +127,7 @@ def long_sequences() -> list[Case]:
     ]
 
 
-PARTS = [  # each part that is not the default, by itself
+PARTS = [  # each alternative part, by itself
     ("R15: gru", dict(cell="gru")),
     ("R16: dot", dict(scorer="dot")),
     ("R16: cosine", dict(scorer="cosine")),
@@ -207,7 +207,7 @@ def parts_together() -> list[Case]:
 
 
 def parts_carried() -> list[Case]:
-    """R14 for R15-R18: rows of different age with different slots, their steps and what they have received."""
+    """R14 for R15-R18: rows of different age with different slots, steps and received weights."""
     least, novel = dict(evict="least-attended"), dict(store="novelty", novelty=0.8)
     settings = [
         ("the defaults", Options(2, 2, 3), dict(batch=3, carried=(0, 5, 8))),
@@ -235,6 +235,6 @@ def parts_carried() -> list[Case]:
 
 
 def all_cases() -> list[Case]:
-    """New cases come last: a case's number is part of its seed."""
+    """New cases come last, because a case's number is part of its seed."""
     return [*gradient_rules(), *truncation_grid(), *shapes(), *plain_lstm(), *carried_states(), *long_sequences(),
             *parts_alone(), *parts_together(), *parts_carried()]

@@ -1,11 +1,11 @@
 """Writes goldens/sab_lstm.safetensors: inputs, outputs and gradients of the reference in float64.
 
     python make_goldens.py            write the file
-    python make_goldens.py --check    make it again and compare it with the one that is there
+    python make_goldens.py --check    recompute it and compare it with the committed file
 
-A case is drawn again, with the next attempt's seed, until a float32 run of the same reference agrees with the
-float64 run twenty times closer than another implementation is asked to. Where a choice of memories hangs on the last
-bits, or gradients explode, no two programs agree, and a golden would test nothing.
+A case is drawn again, with the next attempt's seed, until a float32 run of the same reference agrees with the float64
+run twenty times closer than the tolerance for other implementations. If a choice of memories depends on the last bits,
+or gradients explode, no two programs agree, and a golden would test nothing.
 """
 
 import argparse
@@ -26,19 +26,19 @@ from sab_reference import Options, Output, State, Weights, fresh_state, sab_lstm
 
 GOLDENS = Path(__file__).parent / "goldens" / "sab_lstm.safetensors"
 
-# What another implementation in float32 is held to.
+# The tolerances for another implementation in float32.
 OUTPUT_TOLERANCE = 1e-5  # of the largest element of the output, or of 1
 GRADIENT_TOLERANCE = 1e-4  # of the largest element of the same gradient, see `gradient_scale`
-# How much closer the float32 run of the reference has to be.
+# How much closer the float32 run of the reference must be.
 SAFETY = 20
 # No two scores around the threshold are closer than this, and no normaliser sum(w) is smaller.
 SCORE_GAP = 1e-3
 NORMALISER = 5e-2
 # |h - last| / |h| stays this far from the threshold (a share of the threshold if that is above 1).
 NOVELTY_GAP = 1e-3
-# What the two least attended memories have received differs by this, or both have received exactly nothing.
+# The received weights of the two least attended memories differ by this, or both are exactly zero.
 RECEIVED_GAP = 1e-4
-# A vector whose direction counts has at least this length, unless it is zero.
+# A vector whose direction matters has at least this length, unless it is zero.
 COSINE_LENGTH = 2e-2
 LARGEST_GRADIENT = 100.0
 # A gradient that is zero in exact arithmetic (k_top = 1: a single weight is always 1) is stored as zero.
@@ -46,7 +46,7 @@ ROUND_OFF = 1e-12
 
 
 def draw(case: Case, number: int, attempt: int) -> dict[str, torch.Tensor]:
-    """Inputs, weights, cotangents and carried state, exact in float32 so that both precisions see the same."""
+    """Inputs, weights, cotangents and carried state, exact in float32 so that both precisions get the same values."""
     random = np.random.default_rng([number, attempt])
 
     def uniform(*shape, scale):
@@ -79,7 +79,7 @@ def draw(case: Case, number: int, attempt: int) -> dict[str, torch.Tensor]:
 
 
 def draw_state(case: Case, random: np.random.Generator, weights: Weights) -> State:
-    """A state as R14 carries it: each row has run for a number of steps of its own."""
+    """A carried state (R14): each row has run for its own number of steps."""
     cell, has_c = case.options.cell, case.options.cell == "lstm"
     fresh = fresh_state(case.batch, case.hidden, torch.float64, cell)
     if case.carried == "initial hidden state":  # h(0) is not zero, and the null slot holds it (R2)
@@ -112,7 +112,7 @@ def draw_state(case: Case, random: np.random.Generator, weights: Weights) -> Sta
 
 
 def evaluate(tensors: dict[str, torch.Tensor], options: Options, dtype: torch.dtype) -> tuple[dict, Output]:
-    """Outputs and gradients, as they are stored; and what the reference returned."""
+    """Outputs and gradients in the form that is stored, and the result of the reference."""
     cast = {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()}
     leaves = {n: cast[n].clone().requires_grad_() for n in (*Weights._fields, "x") if n in cast}
     weights = Weights(**{name: leaf for name, leaf in leaves.items() if name != "x"})
@@ -134,13 +134,13 @@ def evaluate(tensors: dict[str, torch.Tensor], options: Options, dtype: torch.dt
 
 
 def gradient_scale(results: dict[str, torch.Tensor], name: str) -> float:
-    """The largest element of a gradient, or 1 % of the case's largest: what is nearly zero is not held to nothing."""
+    """The largest element of a gradient, or 1 % of the case's largest, so that a tiny gradient has a fair tolerance."""
     largest = max(value.abs().max().item() for key, value in results.items() if key.startswith("grad/"))
     return max(results[name].abs().max().item(), 0.01 * largest)
 
 
 def close_choice(tensors: dict[str, torch.Tensor], output: Output, options: Options) -> str | None:
-    """A choice that float32 might make otherwise."""
+    """A choice that might come out differently in float32."""
     if options.k_top not in (0, "all"):
         for scores in itertools.chain.from_iterable(output.scores):
             if len(scores) > options.k_top:
@@ -160,7 +160,7 @@ def close_choice(tensors: dict[str, torch.Tensor], output: Output, options: Opti
             return "received nearly the same"
     if options.scorer == "cosine":
         vectors = [output.hidden - output.summary, output.hidden, tensors.get("state/memory", output.hidden)]
-        for vector in vectors:  # every h_hat, every h that may be stored, and what was stored before
+        for vector in vectors:  # every h_hat, every h that may be stored, and the memories stored before
             lengths = (vector.detach() @ tensors["w1"].T).norm(dim=-1)
             if ((0 < lengths) & (lengths < COSINE_LENGTH)).any():
                 return "a short vector"
@@ -168,7 +168,7 @@ def close_choice(tensors: dict[str, torch.Tensor], output: Output, options: Opti
 
 
 def complaint(results, narrow_results) -> str | None:
-    """What float32 cannot reproduce."""
+    """The reason why float32 cannot reproduce a case, if there is one."""
     for name, value in results.items():
         if narrow_results[name].shape != value.shape:
             return f"float32 disagrees on {name}"
@@ -222,7 +222,7 @@ def told(tensors: dict[str, torch.Tensor], case: Case) -> dict[str, torch.Tensor
 
 
 def make_case(case: Case, number: int, attempt: int):
-    """The tensors to store, or why this attempt is no good."""
+    """The tensors to store, or the reason to reject this attempt."""
     tensors = draw(case, number, attempt)
     results, output = evaluate(tensors, case.options, torch.float64)
     results = told(results, case)
@@ -240,7 +240,7 @@ def metadata_of(case: Case, attempt: int) -> str:
 
 
 def serialise(tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> bytes:
-    """A safetensors file whose bytes are the same every time; the library's order of metadata is not."""
+    """A safetensors file whose bytes are the same every time. The library's order of metadata varies."""
     content = save(tensors, metadata=metadata)
     length = struct.unpack("<Q", content[:8])[0]
     header = json.loads(content[8 : 8 + length])
@@ -251,7 +251,7 @@ def serialise(tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> byt
 
 
 def make_all(attempts: list[int] | None):
-    """All tensors and metadata; `attempts` are those of a file that exists, so that nothing is searched again."""
+    """All tensors and metadata. `attempts` are those of an existing file, to avoid a new search."""
     tensors, metadata = {}, {"command": "python make_goldens.py", "torch": torch.__version__.split("+")[0]}
     for number, case in enumerate(all_cases()):
         candidates = itertools.count() if attempts is None else [attempts[number]]

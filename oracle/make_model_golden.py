@@ -1,11 +1,11 @@
 """Writes goldens/model and goldens/model_dense: model folders as the command `sab` writes them, each with an example.
 
     python make_model_golden.py            write the files
-    python make_model_golden.py --check    make them again and compare them with those that are there
+    python make_model_golden.py --check    recompute them and compare them with the committed files
 
-A model is drawn again, with the next attempt's seed, until no two scores that decide the choice are close, a float32
-run of the reference agrees fifty times closer than `check_model.py` asks for, many memories have their turn, and every
-part of the model matters.
+A model is drawn again, with the next attempt's seed, until all of these hold: no two scores that decide the choice are
+close, a float32 run of the reference agrees fifty times closer than `check_model.py` requires, many memories are
+chosen, and every part of the model matters.
 """
 
 import argparse
@@ -30,11 +30,11 @@ GOLDENS = Path(__file__).parent / "goldens"
 MODEL, CONFIG, EXAMPLE = "model.safetensors", "config.json", "example.safetensors"
 COMMAND = "python make_model_golden.py"
 BATCH, TIME, HIDDEN = 3, 25, 12
-# How much closer the float32 run of the reference has to be.
+# How much closer the float32 run of the reference must be.
 SAFETY = 50
-# Without a part of the model some output changes by at least this.
+# If a part of the model is left out, some output changes by at least this.
 NOTABLE = 1000 * TOLERANCE
-# So many different slots have the highest score at some step.
+# At least this many different slots have the highest score at some step.
 BEST_SLOTS = 6
 # Two float64 runs of the reference, rounded to float32, are this close.
 ROUND_OFF = TOLERANCE / 100
@@ -42,7 +42,7 @@ ROUND_OFF = TOLERANCE / 100
 
 @dataclass(frozen=True)
 class Golden:
-    """A model folder: what its config.json says that is not the same in all of them."""
+    """A model folder: the entries of config.json that differ between folders."""
 
     folder: str
     task: str
@@ -89,7 +89,7 @@ def draw(config: dict, number: int, attempt: int) -> tuple[dict[str, Tensor], st
 
 
 def changed(model: Model) -> dict[str, Model]:
-    """The model with something about it ignored or mistaken."""
+    """The model with one of its properties ignored or wrong."""
     weights, options, (v1, v2, bias) = model.weights, model.options, model.output
     i, f, g, o = weights.weight_hh.chunk(4)
     k_tops = [5] if options.k_top == "all" else [options.k_top - 1, options.k_top + 1, "all"]
@@ -105,11 +105,11 @@ def changed(model: Model) -> dict[str, Model]:
 
 
 def complaint(model: Model, inputs: Tensor, outputs: Tensor, scores: list[list[Tensor]]) -> str | None:
-    """Why a draw makes no good golden."""
+    """The reason why a draw is not a good golden."""
     k_top = model.options.k_top
     for step_scores in itertools.chain.from_iterable(scores if k_top != "all" else []):
         if len(step_scores) > k_top:
-            # The chosen ones, the threshold, and the next: closer than this, float32 might order them otherwise.
+            # The chosen ones, the threshold, and the next: closer than this, float32 might order them differently.
             top = step_scores.sort(descending=True).values[: k_top + 2]
             if (top[:-1] - top[1:]).min() < SCORE_GAP:
                 return "scores nearly tie"
@@ -127,7 +127,7 @@ def complaint(model: Model, inputs: Tensor, outputs: Tensor, scores: list[list[T
 
 
 def make(golden: Golden, number: int, attempt: int) -> tuple[dict[str, bytes], str | None]:
-    """The files by name, or why this attempt is no good."""
+    """The files by name, or the reason to reject this attempt."""
     config = golden.config()
     tensors, name, inputs = draw(config, number, attempt)
     model = build_model(config, tensors)
@@ -150,7 +150,7 @@ def first_good(golden: Golden, number: int) -> dict[str, bytes]:
 
 
 def check(golden: Golden, number: int):
-    """The committed files are those that are made here; another processor or PyTorch may round outputs otherwise."""
+    """Compares with the committed files. Another processor or PyTorch version may round outputs differently."""
     folder = GOLDENS / golden.folder
     try:
         load_example(folder / EXAMPLE, load_model(folder))

@@ -2,12 +2,13 @@
 
     python peer.py --case copy100 --threads 2 --repeats 10
 
-A step consists of forward, cross-entropy, backward, clipping of the global norm and Adam. The program prints one line of JSON
-per case. The model is SAB with `score_gradient = weights`, all hops, mental updates and phase 0, in three styles:
+A step consists of forward, cross-entropy, backward, clipping of the global norm and Adam. The program prints one line of
+JSON per case. The model is SAB with `score_gradient = weights`, all hops, mental updates and phase 0, in three styles:
 
-- `modules` is built from torch.nn: an `LSTMCell`, `Linear` layers and a list of memories, with W1 m computed once per memory.
-- `plain` is eager autograd with the cell written out. The input projection is hoisted out of the loop, and memories and keys
-  are two growing tensors.
+- `modules` is built from torch.nn: an `LSTMCell`, `Linear` layers and a list of memories, with W1 m computed once per
+  memory.
+- `plain` is eager autograd with the cell written out. The input projection is hoisted out of the loop, and memories and
+  keys are two growing tensors.
 - `tuned` uses everything found to make PyTorch faster, including custom autograd functions. Most of the gain comes from
   `peer_memory.py`.
 

@@ -1,4 +1,4 @@
-//! The same bits for any number of threads, for a row by itself, and for a sequence in pieces (R14).
+//! The bits are the same for any number of threads, for a row by itself, and for a sequence in pieces (R14).
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{Example, Run, all_parts, all_stores, assert_same};
 
 const INPUT: usize = 3;
 
-/// All parts with all stores; the other options by turns, so that each meets each.
+/// All parts with all stores. The other options alternate, so that all combinations of two occur.
 fn models(hidden: usize) -> Vec<Model> {
     let k_tops = [KTop::Count(2), KTop::All, KTop::Count(5), KTop::Count(0), KTop::Count(1)];
     let k_truncs = [KTrunc::Every(4), KTrunc::None, KTrunc::Every(1)];
@@ -30,7 +30,7 @@ fn models(hidden: usize) -> Vec<Model> {
         .collect()
 }
 
-/// The engine starts no more threads than are worth it: these shapes are worth eight.
+/// The engine starts only as many threads as are worthwhile. These shapes are worth eight.
 fn check_threads(hidden: usize, shape: (usize, usize)) {
     for (turn, model) in models(hidden).into_iter().enumerate() {
         let example = Example::random(model, shape, turn % 2 == 0, 1.0, turn as u64).with_random_state(3);
@@ -80,7 +80,8 @@ fn check_rows(example: &Example, right: &Run) {
     }
 }
 
-/// In stretches of these lengths with a carried state, forward (R14). The state at the end must be that of the whole too.
+/// Runs forward in stretches of these lengths with a carried state (R14). The final state must be that of the whole
+/// too.
 fn check_stretches(example: &Example, right: &Run, lengths: impl Iterator<Item = usize>) {
     let (batch, time, hidden) = (example.batch(), example.time, example.model.hidden);
     let what = format!("{:?}", example.model);

@@ -1,4 +1,4 @@
-//! Corners of the rules, and calls that must be refused: an [`EngineError`], never a panic.
+//! Edge cases of the rules, and calls that must be refused with an [`EngineError`], never a panic.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn with_equal_scores(model: Model) -> Example {
     example
 }
 
-/// How many of a model's parameters are its cell's: the first ones.
+/// The number of parameters of the cell, which come first.
 fn cell_parameters(model: &Model) -> usize {
     model.parameters().iter().filter(|parameter| parameter.owner == Owner::Cell).count()
 }
@@ -38,7 +38,7 @@ fn cell_parameters(model: &Model) -> usize {
 #[test]
 fn r5_equal_scores_give_no_summary_and_no_gradient_to_the_scorer() {
     for (cell, scorer, _) in all_parts() {
-        // With one memory at the first step, k_top = 0 aside, R6 applies: a single weight of 1 has no gradient either.
+        // At the first step there is one memory and R6 applies: a single weight of 1 has no gradient either.
         let model =
             Model { cell, scorer, k_top: KTop::Count(1), score_gradient: ScoreGradient::Full, ..Model::new(3, 5) };
         let example = with_equal_scores(model);
@@ -47,7 +47,7 @@ fn r5_equal_scores_give_no_summary_and_no_gradient_to_the_scorer() {
         for (name, gradient) in &out.gradients[cell_parameters(&model)..out.gradients.len() - 1] {
             assert!(is_zero(gradient), "{name} of {model:?}");
         }
-        // Nothing is left but the cell.
+        // Only the cell is left.
         let mut plain = example.clone();
         plain.model.k_top = KTop::Count(0);
         let plain = run(&plain);
@@ -80,7 +80,7 @@ fn r4_of_two_equal_memories_the_older_is_chosen() {
             let store = StoreRule { k_att: 50, capacity, ..StoreRule::default() };
             let model = Model { scorer, sparsifier, store, k_top: KTop::Count(1), ..Model::new(3, 5) };
             let mut example = Example::random(model, (1, 1), true, 1.0, 8);
-            // Three memories, each there twice.
+            // Three memories, each of them twice.
             let mut random = Random::new(1);
             let states = random.numbers(3 * 5, 1.0);
             let slot_steps = Arc::new(vec![0, 3, 5, 6, 7, 9]);
@@ -147,7 +147,7 @@ fn r18_a_novelty_of_0_stores_all_that_differs_and_a_huge_one_nothing() {
         let example = Example::random(model(0.0), (2, 9), true, 1.0, 9);
         let every = Example { model: Model { store: StoreRule::default(), ..example.model }, ..example.clone() };
         assert_same(&run(&example), &run(&every), "all states differ");
-        // States that stay what they are: zeros in, no bias, nothing remembered.
+        // States that stay constant: zero input, no bias, no reminders.
         let mut still = example.clone();
         still.input = Input::Dense(vec![0.0; 2 * 9 * 3]);
         still.parameters[2].fill(0.0);
@@ -156,7 +156,7 @@ fn r18_a_novelty_of_0_stores_all_that_differs_and_a_huge_one_nothing() {
             let huge = Example { model: model(novelty), ..example.clone() };
             let out = run(&huge);
             assert!(out.rows.iter().all(|row| row.stored.is_empty() && row.kept.is_none()), "{novelty}");
-            // Only the null slot: nothing comes back.
+            // Only the null slot, which adds nothing.
             assert!(is_zero(&out.summary), "{novelty}");
         }
     }
@@ -191,10 +191,10 @@ fn r18_a_k_top_above_the_capacity_is_all_of_it() {
     }
 }
 
-/// What the error names, and what is done to a good example.
+/// The name in the error, and the change to a good example that causes it.
 type Spoil = (&'static str, fn(&mut Example));
 
-/// A good call's ingredients, to be spoiled.
+/// The arguments of a good call, which a test spoils.
 fn good() -> Example {
     let store = StoreRule { capacity: Some(4), evict: Evict::LeastAttended, ..StoreRule::default() };
     let model = Model { store, ..Model::new(3, 5) };
@@ -239,7 +239,7 @@ fn slices_of_a_wrong_length_are_refused() {
 }
 
 #[test]
-fn a_token_that_is_none_is_refused() {
+fn a_token_out_of_range_is_refused() {
     let mut example = good();
     example.input = Input::Tokens(vec![0, 1, 2, 0, 1, 2, 3, 0]);
     let error = example.run(1, true).expect_err("token 3 of 3");
@@ -247,7 +247,7 @@ fn a_token_that_is_none_is_refused() {
 }
 
 #[test]
-fn what_is_not_finite_is_refused() {
+fn numbers_that_are_not_finite_are_refused() {
     let spoil: [Spoil; 6] = [
         ("w3", |e| e.parameters[5][2] = f32::NAN),
         ("weight_hh", |e| e.parameters[1][7] = f32::INFINITY),
@@ -264,7 +264,7 @@ fn what_is_not_finite_is_refused() {
             other => panic!("{name}: {other:?}"),
         }
     }
-    // What overflows on the way is found at the end.
+    // An overflow during the pass is found at the end.
     let mut example = good();
     example.model.scorer = Scorer::Dot;
     example.parameters.truncate(5);
@@ -327,7 +327,7 @@ fn weights_of_another_model_or_kind_of_input_are_refused() {
     }
     let out = forward(call(example.model), pack(&example.model, true), CallData::default());
     assert!(matches!(out, Err(EngineError::Model { field: "model", .. })), "packed for dense inputs");
-    // Where the gradient stops and what is stored does not matter to the weights.
+    // The gradient rules and the store do not affect the packed weights.
     let model = Model { k_trunc: KTrunc::None, sparsifier: Sparsifier::Softmax, k_top: KTop::All, ..example.model };
     assert!(forward(call(model), pack(&example.model, false), CallData::default()).is_ok());
 }
@@ -373,7 +373,7 @@ fn a_backward_pass_that_does_not_fit_its_tape_is_refused() {
     length(backward(&out.tape, &values, inputs, readout(&ones[..2 * 3], 17, &[1.0; 51]), false), "v1");
     length(backward(&out.tape, &values, inputs, readout(&ones[..2 * 3], 6, &ones[..18]), false), "v1");
     length(backward(&out.tape, &values, inputs, readout(&ones[..2 * 3], 5, &ones[..14]), false), "v1");
-    // A tape of one step is no tape.
+    // The forward pass without `tracked` keeps a tape of one step only.
     let untracked = run(false);
     let result = backward(&untracked.tape, &values, inputs, loss(), false);
     assert!(matches!(result, Err(EngineError::Model { field: "tracked", .. })), "{result:?}");

@@ -65,7 +65,7 @@ impl Case<'_> {
         self.values(name).into_iter().map(|value| value as f32).collect()
     }
 
-    /// A parameter or its gradient. PyTorch keeps matrices `[out, in]`, the engine `[in, out]`.
+    /// A parameter or its gradient. PyTorch stores matrices as `[out, in]`, the engine as `[in, out]`.
     fn parameter(&self, name: &str) -> Vec<f64> {
         let Tensor { shape, values } = self.floats(name).unwrap_or_else(|| panic!("{}/{name}", self.name));
         match shape[..] {
@@ -78,7 +78,7 @@ impl Case<'_> {
         self.meta[key].as_u64().map(|number| number as usize)
     }
 
-    /// A part by its name; what is not there is the default.
+    /// A part by its name; a missing one is the default.
     fn part<T: std::str::FromStr<Err = String> + Default>(&self, key: &str) -> T {
         self.meta[key].as_str().map_or_else(T::default, |name| name.parse().expect("a part"))
     }
@@ -125,10 +125,11 @@ impl Case<'_> {
             let of_row = row * room..row * room + slots;
             let mut slot_steps: Vec<u64> = match &slot_steps {
                 Some(slot_steps) => slot_steps.values[of_row.clone()].iter().map(|step| *step as u64).collect(),
-                // The row's last memories; old cases do not say which they are.
+                // The row's last memories; old cases do not give their steps.
                 None => (0..slots as u64).map(|back| (steps / k_att - back.min(steps / k_att)) * k_att).rev().collect(),
             };
-            // Rows that have dropped their oldest memories: to the engine the first slot is the null slot, whatever it holds.
+            // Rows that have dropped their oldest memories: the engine takes the first slot as the null slot, whatever
+            // it holds.
             slot_steps[0] = 0;
             let narrow = |values: &[f64]| values.iter().map(|value| *value as f32).collect::<Vec<f32>>();
             let received = received.as_ref().map(|received| narrow(&received.values[of_row.clone()]));
@@ -163,7 +164,7 @@ impl Case<'_> {
     }
 }
 
-/// How far off, as a part of the largest right number or of `least`.
+/// The largest error, relative to the largest expected number or to `least`.
 fn difference(got: &[f32], right: &[f64], least: f64) -> f64 {
     assert_eq!(got.len(), right.len());
     let largest = right.iter().fold(least, |largest, x| largest.max(x.abs()));
@@ -183,7 +184,7 @@ fn check_case(case: &Case<'_>, instructions: InstructionSet) {
         let off = difference(values, &case.values(name), 1.0);
         assert!(off <= 1e-5, "{what}: {name} is off by {off:e}");
     }
-    // The oracle does not store memories that nobody can be reminded of; the engine reports them all the same.
+    // The oracle does not store memories that no step can be reminded of. The engine reports them nevertheless.
     if model.attends() {
         check_memories(case, &model, &after, &what);
     }
@@ -228,7 +229,7 @@ fn check_all(instructions: InstructionSet) {
         })
         .collect();
     assert!(cases.len() >= 80, "only {} goldens", cases.len());
-    // From case 80 on the file has every part.
+    // From case 80 on, the file covers every part.
     let has = |key: &str, name: &str| cases.iter().any(|case| case.meta[key] == name);
     if cases.len() > 80 {
         assert!(Cell::ALL.iter().all(|part| has("cell", part.name())));

@@ -1,7 +1,7 @@
-//! The engine against the plain f64 reference: outputs, what is remembered, and gradients by small differences.
+//! The engine against the plain f64 reference: outputs, memories, and gradients by finite differences.
 //!
-//! With `score_gradient = full`, `hops = all`, mental updates and no truncation the engine's gradient is the exact derivative
-//! of the forward pass (R10), as long as no choice and no stored state changes within the small difference.
+//! With `score_gradient = full`, `hops = all`, mental updates and no truncation, the engine's gradient is the exact
+//! derivative of the forward pass (R10), as long as no choice and no stored state changes within the finite difference.
 
 mod common;
 mod reference;
@@ -10,9 +10,9 @@ use attentive_engine::{Evict, Hops, InstructionSet, KTop, KTrunc, Model, ScoreGr
 use common::{Example, Input, Run, all_parts, places};
 use reference::{Memory, Reference, Row, Trace};
 
-/// No decision of the reference may be closer than this: single precision must not change it.
+/// No decision of the reference may be closer than this, so that single precision does not change it.
 const MARGIN: f64 = 1e-3;
-/// Of a small difference.
+/// The width of a finite difference.
 const STEP: f64 = 1e-6;
 
 fn wide(values: &[f32]) -> Vec<f64> {
@@ -69,7 +69,7 @@ impl Plain {
         (traces, rows)
     }
 
-    /// Whether parameters that are off by the rounding of single precision leave the outputs where they are.
+    /// Whether parameters that are off by the rounding of single precision leave the outputs nearly unchanged.
     fn is_well_conditioned(&mut self, right: &[Trace]) -> bool {
         let exact = self.reference.parameters.clone();
         let values = self.reference.parameters.iter_mut().flat_map(|(_, values)| values);
@@ -96,7 +96,7 @@ impl Plain {
             + dot(&mut traces.iter().flat_map(|trace| trace.summary.iter().flatten()), &self.adjoints[1])
     }
 
-    /// The derivative of the loss by one number, `change(self, by)`.
+    /// The derivative of the loss with respect to one number, which `change(self, by)` moves.
     fn slope(&mut self, right: &[Trace], change: impl Fn(&mut Self, f64)) -> f64 {
         let mut at = |by: f64| {
             change(self, by);
@@ -109,8 +109,8 @@ impl Plain {
     }
 }
 
-/// The first example whose decisions are all clear and that has memories to forget or states to leave out where the store
-/// does so.
+/// The first example whose decisions are all clear. If the store evicts memories or skips states, the example must
+/// contain such cases.
 fn clear_example(model: Model, dense: bool, carried: bool) -> Example {
     for seed in 0..4000 {
         let mut example = Example::random(model, (2, 13), dense, 1.2, seed);
@@ -134,7 +134,7 @@ fn clear_example(model: Model, dense: bool, carried: bool) -> Example {
     panic!("no seed gives a clear example of {model:?}");
 }
 
-/// Within a part of the largest element, or of `least` if that is larger.
+/// Asserts that errors stay within `tolerance` times the largest element, or `least` if that is larger.
 fn check(got: &[f32], right: &[f64], tolerance: f64, least: f64, what: &str) {
     let largest = right.iter().fold(least, |largest, x| largest.max(x.abs()));
     let error = got.iter().zip(right).map(|(got, right)| (f64::from(*got) - right).abs()).fold(0.0, f64::max);
@@ -168,7 +168,7 @@ fn check_forward(example: &Example, got: &Run, traces: &[Trace], rows: &[Row], w
     }
 }
 
-/// One example: forward, and the gradient of every parameter and of the input.
+/// Checks one example: forward, and the gradient of every parameter and of the input.
 fn compare(model: Model, dense: bool, carried: bool) {
     let what = format!("dense {dense}, carried {carried}, {model:?}");
     let mut example = clear_example(model, dense, carried);
@@ -214,7 +214,7 @@ fn exact(store: StoreRule, k_top: KTop) -> Model {
     }
 }
 
-/// Every cell with every scorer and sparsifier; dense inputs and tokens, fresh and carried states by turns.
+/// Every cell with every scorer and sparsifier. Dense inputs and tokens alternate, and so do fresh and carried states.
 fn compare_all(store: StoreRule, k_top: KTop) {
     for (turn, (cell, scorer, sparsifier)) in all_parts().into_iter().enumerate() {
         let model = Model { cell, scorer, sparsifier, ..exact(store, k_top) };
@@ -224,7 +224,7 @@ fn compare_all(store: StoreRule, k_top: KTop) {
 }
 
 #[test]
-fn r10_r15_r16_r17_gradients_are_those_of_small_differences() {
+fn r10_r15_r16_r17_gradients_agree_with_finite_differences() {
     compare_all(StoreRule::default(), KTop::Count(2));
 }
 

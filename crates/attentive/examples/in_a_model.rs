@@ -4,9 +4,10 @@
 //! cargo run --release -p attentive --example in_a_model
 //! ```
 //!
-//! The model consists of an embedding, a [`SabLstm`] and a linear layer. It sees a name (one of four symbols), then twenty
-//! symbols of noise, and must repeat the name. The sequential gradient runs only three steps back, so only a reminder can carry
-//! credit from the last step to the first. Without reminders (`k_top` 0) the same model stays at one in four. It prints:
+//! The model consists of an embedding, a [`SabLstm`] and a linear layer. It sees a name (one of four symbols), then
+//! twenty symbols of noise, and must repeat the name. The sequential gradient runs only three steps back, so only a
+//! reminder can carry credit from the last step to the first. Without reminders (`k_top` 0) the same model stays at one
+//! in four. It prints:
 //!
 //! ```text
 //! with reminders:
@@ -55,8 +56,8 @@ impl Recall {
         })
     }
 
-    /// Maps symbols, `[batch, time]`, to scores of the names, `[batch, NAMES]`. The random truncation phase is drawn from
-    /// `update` (R9), so that training can be repeated.
+    /// Maps symbols, `[batch, time]`, to scores of the names, `[batch, NAMES]`. The random truncation phase is drawn
+    /// from `update` (R9), so that training can be repeated.
     fn forward(&self, symbols: Tensor<2, Int>, update: u64) -> attentive::Result<Tensor<2>> {
         let embedded = self.embedding.forward(symbols); // [batch, time, 16]
         let out = self.lstm.forward_with(embedded, None, &ForwardOptions::new().with_batch(1, update))?;

@@ -4,9 +4,9 @@
 //! cargo run --release -p attentive --example stream
 //! ```
 //!
-//! The program follows three sensors at once, one per row of the batch. In the middle it "ends": it writes the state to a file
-//! and reads it back. Later the second sensor is replaced, and its row starts afresh. Every output has the same bits as if the
-//! whole sequence ran in one call (R14). It prints:
+//! The program follows three sensors at once, one per row of the batch. In the middle it "ends": it writes the state to
+//! a file and reads it back. Later the second sensor is replaced, and its row starts afresh. Every output has the same
+//! bits as if the whole sequence ran in one call (R14). It prints:
 //!
 //! ```text
 //! saved and restored after 100 steps: 51 memories per sensor

@@ -1,4 +1,4 @@
-//! The fused path gives the same bits however a computation is cut: into threads, calls, steps or rows (R14).
+//! The fused path gives the same bits however a computation is split: into threads, calls, steps or rows (R14).
 
 mod common;
 
@@ -55,7 +55,7 @@ fn assert_same_runs(what: &str, got: &Run, right: &Run) {
     }
 }
 
-/// All of a state that is specified: a row's first slots, not the room behind them.
+/// Compares everything that is specified in a state: a row's filled slots, not the room behind them.
 fn assert_same_states(what: &str, got: &SabState, right: &SabState) {
     assert_same(&format!("{what}: hidden"), &Array::of(&got.hidden()), &Array::of(&right.hidden()));
     match (got.cell(), right.cell()) {
@@ -72,7 +72,7 @@ fn assert_same_states(what: &str, got: &SabState, right: &SabState) {
     }
 }
 
-/// Every combination of the options that choose other code.
+/// Every combination of options that select different code.
 fn all_options(input: usize, hidden: usize) -> Vec<(SabLstmConfig, bool)> {
     let mut all = Vec::new();
     for hops in [Hops::One, Hops::All] {
@@ -89,9 +89,9 @@ fn all_options(input: usize, hidden: usize) -> Vec<(SabLstmConfig, bool)> {
     all
 }
 
-/// One thread against others, and against itself.
+/// Compares one thread with several, and with another run of one thread.
 fn check_threads(config: &SabLstmConfig, tokens: bool, batch: usize, time: usize, options: &ForwardOptions) {
-    // Below this many multiplications a step, or 16 columns a thread, the engine uses one thread whatever we ask for.
+    // With fewer multiplications per step, or fewer than 16 columns per thread, the engine always uses one thread.
     assert!(batch * 4 * config.hidden * config.hidden >= 3 << 17 && config.hidden >= 3 * 16, "too small to be split");
     let parameters = Parameters::random_for(config, 1);
     let input = Input::random(batch, time, config.input, tokens, 2);
@@ -115,7 +115,7 @@ fn threads_do_not_change_a_bit() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit_where_hidden_is_no_multiple_of_16() {
+fn threads_do_not_change_a_bit_if_hidden_is_not_a_multiple_of_16() {
     for (config, tokens) in all_options(18, 130) {
         check_threads(&config, tokens, 7, 12, &fused(InstructionSet::Detect));
     }
@@ -123,7 +123,7 @@ fn threads_do_not_change_a_bit_where_hidden_is_no_multiple_of_16() {
 
 #[test]
 fn threads_do_not_change_a_bit_of_a_wide_layer() {
-    // Wide enough that weights are packed by several threads and products are cut along their inner dimension.
+    // Wide enough that several threads pack the weights and products are split along their inner dimension.
     for (config, tokens) in all_options(2, 336) {
         check_threads(&config, tokens, 3, 6, &fused(InstructionSet::Detect));
     }
@@ -156,7 +156,7 @@ fn threads_do_not_change_a_bit_when_rows_have_taken_different_numbers_of_steps()
 }
 
 #[test]
-fn what_the_loss_does_not_use_is_the_same_as_an_adjoint_of_zero() {
+fn an_output_that_the_loss_does_not_use_equals_an_adjoint_of_zero() {
     let (batch, time, hidden) = (3, 8, 20);
     let device = Device::flex().autodiff();
     for (config, _) in all_options(3, hidden) {
@@ -168,7 +168,7 @@ fn what_the_loss_does_not_use_is_the_same_as_an_adjoint_of_zero() {
         for summary_only in [false, true] {
             let outer = if summary_only { [&zero, &adjoint] } else { [&adjoint, &zero] };
             let right = run(&config, &parameters, &input, None, outer, DType::F32, &options);
-            // Neither the other output nor the gradient of the input is asked for.
+            // Neither the other output nor the gradient of the input is requested.
             let lstm = parameters.layer(&config, DType::F32, &device);
             let out = lstm.forward_with(untracked(&input, &device), None, &options).expect("a good input");
             let used = if summary_only { out.summary } else { out.hidden };
@@ -181,7 +181,7 @@ fn what_the_loss_does_not_use_is_the_same_as_an_adjoint_of_zero() {
     }
 }
 
-/// An input that asks for no gradient, for devices that have none.
+/// An input that requires no gradient, for devices without autodiff.
 fn untracked(input: &Input, device: &Device) -> SabInput {
     match input {
         Input::Dense(x) => x.tensor::<3>(DType::F32, device).into(),
@@ -220,7 +220,8 @@ fn row_of_input(input: &Input, row: usize) -> Input {
     }
 }
 
-/// The first row of a batch, the last and one between, each run alone: every place in the engine's tiles of rows comes up.
+/// Runs the first row of a batch, the last one and one between alone. This covers every position in the engine's row
+/// tiles.
 fn check_row_alone(
     config: &SabLstmConfig, tokens: bool, (batch, time): (usize, usize), seed: u64, instructions: InstructionSet,
 ) {
@@ -254,7 +255,7 @@ fn check_row_alone(
         let memory = row_of_array(&together.memory, row);
         let filled = memory.values[..alone.memory.values.len()].to_vec();
         assert_same(&format!("{name}: memory"), &alone.memory, &Array::new(&alone.memory.shape, filled));
-        // Parameters' gradients are sums over rows; the input's belongs to its row.
+        // Gradients of parameters are sums over rows, but the gradient of the input belongs to its row.
         if let (Some(("x", alone)), Some(("x", together))) = (alone.gradients.last(), together.gradients.last()) {
             assert_same(&format!("{name}: gradient of x"), alone, &row_of_array(together, row));
         }
@@ -275,7 +276,7 @@ fn a_row_has_the_same_bits_alone_as_in_a_batch() {
 }
 
 #[test]
-fn r14_rows_that_were_reset_go_on_like_fresh_ones() {
+fn r14_rows_that_were_reset_continue_like_fresh_ones() {
     let device = Device::flex();
     for k_top in [KTop::Count(0), KTop::Count(2), KTop::All] {
         for reset in [[0, 1].as_slice(), &[1], &[0]] {
@@ -296,7 +297,7 @@ fn r14_rows_that_were_reset_go_on_like_fresh_ones() {
 }
 
 #[test]
-fn r14_room_behind_the_filled_slots_of_a_carried_memory_means_nothing() {
+fn r14_room_behind_the_filled_slots_of_a_carried_memory_has_no_effect() {
     let device = Device::flex();
     for steps in [[3, 3], [1, 3]] {
         let config = SabLstmConfig::new(4, 5).with_k_top(2).with_k_att(1).with_trunc_phase(0);

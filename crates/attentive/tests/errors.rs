@@ -1,4 +1,4 @@
-//! What a caller can get wrong: always an error that names what is wrong and what would be right, never a panic.
+//! Mistakes of a caller: each gives an error that says what is wrong and what would be right, never a panic.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn ones(shape: [usize; 3]) -> Tensor<3> {
     Tensor::ones(shape, &device())
 }
 
-/// The message of an error, which must hold all these words.
+/// Asserts that the message of an error contains all these words.
 #[track_caller]
 fn expect_message<T>(result: Result<T>, words: &[&str]) {
     let message = result.err().expect("an error").to_string();
@@ -48,7 +48,7 @@ fn expect_message<T>(result: Result<T>, words: &[&str]) {
     }
 }
 
-/// On each path the same mistake gives such a message.
+/// Asserts the same for a mistake on each path.
 #[track_caller]
 fn expect_on_both<T>(words: &[&str], attempt: impl Fn(Path) -> Result<T>) {
     for path in PATHS {
@@ -114,7 +114,7 @@ fn init_with_a_gain_that_is_not_finite_does_not_panic() {
         expect_message(config.validate(), &[field, "a finite number, at least 0"]);
         let lstm = config.init(&device());
         expect_message(lstm.forward(ones([1, 2, 3]), None), &[field, "a finite number, at least 0"]);
-        // Such a layer is of no use, but looking at it must not panic.
+        // Such a layer is useless, but displaying it must not panic.
         assert_eq!(lstm.matrix("w1").expect("a matrix").val().dims(), [4, 4]);
         assert_eq!(lstm.vector("w3").expect("a vector").val().dims(), [4]);
         assert_eq!(lstm.vector("bias").expect("a vector").val().dims(), [16]);
@@ -236,7 +236,7 @@ fn a_state_made_by_hand_must_be_consistent() {
 #[test]
 fn a_damaged_record_of_a_state_is_an_error() {
     let mut good = random_state(4, &[3, 5], 1, 1, DType::F32).to_record();
-    // As records of earlier versions have it; the slot steps have a test of their own.
+    // Without slot steps, as in records of earlier versions. Slot steps have their own test.
     good.slot_steps.clear();
     assert!(SabState::from_record(good.clone(), &device()).is_ok());
     let data = |shape: &[usize]| TensorData::zeros::<f32, _>(shape.to_vec());
@@ -344,7 +344,7 @@ fn nan_and_infinity_in_the_input_are_reported_on_the_fused_path_with_their_place
 
 #[test]
 fn a_parameter_that_is_not_finite_is_reported() {
-    // With and without a carried state: with one, no step has so few memories that it takes a softmax.
+    // With a carried state, no step has so few memories that it takes a softmax; test both cases.
     for state in [None, Some(random_state(4, &[6], 1, 1, DType::F32))] {
         for (number, name) in ["weight_ih", "weight_hh", "bias", "w1", "w2", "w3"].into_iter().enumerate() {
             for value in [f64::NAN, f64::INFINITY] {
@@ -355,7 +355,7 @@ fn a_parameter_that_is_not_finite_is_reported() {
                 expect_message(attempt(Path::Fused), &[&format!("`{name}`"), "NaN or an infinity"]);
                 match attempt(Path::Portable) {
                     Err(error) => assert!(matches!(error, SabError::NonFinite { .. }), "{error}"),
-                    // An infinity may saturate a gate and do no harm.
+                    // An infinity may only saturate a gate, which is harmless.
                     Ok(out) => assert!(value.is_infinite() && finite(&out), "{name} is {value}"),
                 }
             }

@@ -1,4 +1,5 @@
-//! The examples run to their end: their own assertions are the test. They are modules here, so that one program holds all.
+//! The examples run to the end, and their own assertions are the test. They are modules here, so that one program holds
+//! all.
 #![allow(dead_code, reason = "each has a `main`")]
 
 #[path = "../examples/in_a_model.rs"]
@@ -6,7 +7,7 @@ mod in_a_model;
 #[path = "../examples/stream.rs"]
 mod stream;
 
-/// Burn has one source of random numbers for the process: the examples seed it one after another.
+/// Burn has one random number generator per process, so the examples seed it one after another.
 static SEED: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 #[test]

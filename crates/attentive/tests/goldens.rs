@@ -34,7 +34,7 @@ impl GoldenFile {
         Self { header: serde_json::from_slice(&bytes[8..]).expect("a JSON header"), data }
     }
 
-    /// Shape and eight-byte numbers of a tensor, if it is there.
+    /// Shape and eight-byte numbers of a tensor, if it exists.
     fn numbers<T>(&self, name: &str, dtype: &str, read: fn([u8; 8]) -> T) -> Option<(Vec<usize>, Vec<T>)> {
         let entry = self.header.get(name)?;
         assert_eq!(entry["dtype"], dtype, "{name}");
@@ -53,14 +53,14 @@ impl GoldenFile {
         self.numbers(name, "I64", i64::from_le_bytes).map(|(_, values)| values)
     }
 
-    /// For each row of a state the steps of its memories; older cases do not say.
+    /// For each row of a state, the steps of its memories; older cases do not have them.
     fn slot_steps(&self, state: &str) -> Option<Vec<Vec<u64>>> {
         let (shape, values) = self.numbers(&format!("{state}/slot_steps"), "I64", i64::from_le_bytes)?;
         let filled = |row: &[i64]| row.iter().filter(|step| **step >= 0).map(|step| *step as u64).collect();
         Some(values.chunks_exact(shape[1]).map(filled).collect())
     }
 
-    /// For each row of a state what its memories have received.
+    /// For each row of a state, the received weights of its memories.
     fn received(&self, state: &str) -> Vec<Vec<f32>> {
         let received = self.array(&format!("{state}/received")).expect("received");
         let slots = self.integers(&format!("{state}/slots")).expect("slots");
@@ -124,7 +124,7 @@ fn golden(file: &GoldenFile, name: &str, description: &str) -> Golden {
     let steps = |part: &str| -> Option<Vec<u64>> {
         Some(file.integers(&format!("{name}/{part}"))?.into_iter().map(|s| s as u64).collect())
     };
-    // The parameters that the layer declares; PyTorch keeps [out, in], Burn [in, out].
+    // The parameters that the layer declares. PyTorch stores [out, in], Burn [in, out].
     let layer = config.init(&Device::flex());
     let named = |folder: &str| -> Vec<(&'static str, Array)> {
         let array = |name: &str, rank: usize| match (get(&format!("{folder}{name}")), rank) {

@@ -1,6 +1,7 @@
-//! With full score gradients, all hops and nothing cut the backward pass is the exact derivative of Algorithm 1, with
-//! whatever parts: here it is held to finite differences of the forward pass, every element of every parameter and of the
-//! input. What is stored and what makes room does not change within the differences, so those decisions need no derivative.
+//! With full score gradients, all hops and no truncation, the backward pass is the exact derivative of Algorithm 1 for
+//! all parts. These tests compare it with finite differences of the forward pass, for every element of every parameter
+//! and of the input. Decisions about storing and evicting do not change within the differences, so they need no
+//! derivative.
 
 mod common;
 
@@ -23,7 +24,7 @@ struct Case {
 
 impl Case {
     fn new(config: &SabLstmConfig, tokens: bool, carried: bool) -> Self {
-        // Where scores nearly tie, `f32` cannot say what the derivative is: the first case where it can.
+        // If scores nearly tie, `f32` cannot determine the derivative. Take the first case in which it can.
         let stable = |case: &Self| {
             let [single, double] = [DType::F32, DType::F64].map(|dtype| case.gradients(dtype, Path::Portable));
             single
@@ -57,7 +58,7 @@ impl Case {
         run(&self.config, &self.parameters, &self.input, state, [d_hidden, d_summary], dtype, &options).gradients
     }
 
-    /// The loss that [`run`] takes the gradient of.
+    /// The loss whose gradient [`run`] computes.
     fn loss(&self) -> f64 {
         let device = Device::flex();
         let lstm = self.parameters.layer(&self.config, DType::F64, &device);
@@ -81,7 +82,7 @@ impl Case {
         all
     }
 
-    /// Central differences of the loss by every element, extrapolated from two widths.
+    /// Central differences of the loss for every element, extrapolated from two widths.
     fn differences(&mut self) -> Vec<Array> {
         const WIDTH: f64 = 3e-5;
         let shapes: Vec<Vec<usize>> = self.variables().iter().map(|array| array.shape.clone()).collect();
@@ -109,7 +110,7 @@ fn largest(array: &Array) -> f64 {
     array.values.iter().fold(0.0, |m: f64, x| m.max(x.abs()))
 }
 
-/// The largest difference, as a part of the largest element of the right gradient; a gradient of nothing is not a test.
+/// The largest difference, relative to the largest element of the expected gradient, which must not be all zero.
 fn check(what: &str, got: &[(&'static str, Array)], right: &[Array], scale_matters: bool, tolerance: f64) {
     assert_eq!(got.len(), right.len());
     for ((name, got), right) in got.iter().zip(right) {
@@ -134,7 +135,7 @@ fn check_case(name: &str, config: &SabLstmConfig, tokens: bool, carried: bool) {
     let mut case = Case::new(config, tokens, carried);
     let right = case.differences();
     let name = format!("{name}, {:?}, k_att {}, tokens {tokens}, carried {carried}", config.k_top, config.k_att);
-    // Where more memories than k_top compete by prominence, a factor of all scores changes nothing.
+    // If more memories than k_top compete by prominence, a common factor of all scores changes nothing.
     let scale_matters = config.sparsifier == Sparsifier::Softmax || config.k_top == KTop::All;
     let check =
         |what: &str, got: &[_], tolerance| check(&format!("{what}, {name}"), got, &right, scale_matters, tolerance);

@@ -1,5 +1,5 @@
-//! A sequence of 100,000 steps fits into memory, forward and backward. The only test of its binary: what it measures is
-//! the peak of the whole process.
+//! A sequence of 100,000 steps fits into memory, forward and backward. This is the only test of its binary, because it
+//! measures the peak memory of the whole process.
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::{Array, Numbers, Parameters, gradients_of};
 const TIME: usize = 100_000;
 const HIDDEN: usize = 128;
 
-/// The most memory that this process ever had, in bytes.
+/// The peak memory of this process, in bytes.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -38,7 +38,7 @@ fn r13_a_hundred_thousand_steps_need_less_than_two_gibibytes() {
         assert!(gradient.values.iter().all(|d| d.is_finite()), "{name}");
         assert!(gradient.values.iter().any(|d| *d != 0.0), "the gradient of {name} is zero");
     }
-    // More than the last truncation segment, and yet a small part: the replay is sparse.
+    // More than the last truncation segment, yet a small part of the sequence: the replay is sparse.
     let (_, d_x) = gradients.last().expect("that of x");
     let reached = d_x.values.iter().filter(|d| **d != 0.0).count();
     assert!((101..TIME / 2).contains(&reached), "gradient reached {reached} steps");

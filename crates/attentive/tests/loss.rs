@@ -1,4 +1,4 @@
-//! Cross-entropy: the fused operation against tensor operations and against numbers worked out by hand.
+//! Cross-entropy: the fused operation against tensor operations and against numbers computed by hand.
 
 use attentive::{Path, SabError, cross_entropy, cross_entropy_by};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
@@ -20,7 +20,7 @@ fn run(scores: &[f32], classes: &[i32], weights: Option<&[f32]>, path: Path, fac
 }
 
 #[test]
-fn the_fused_loss_is_that_of_tensor_operations() {
+fn the_fused_loss_agrees_with_tensor_operations() {
     let mut state = 5_u32;
     let mut draw = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -31,7 +31,7 @@ fn the_fused_loss_is_that_of_tensor_operations() {
         let right: Vec<i32> = (0..rows).map(|_| (draw() * classes as f32) as i32).collect();
         let weights: Vec<f32> = (0..rows).map(|row| if row % 3 == 1 { 0.0 } else { draw() }).collect();
         for weights in [None, Some(weights.as_slice())] {
-            // A factor behind the loss must reach the gradient.
+            // A factor applied to the loss must reach the gradient.
             for factor in [1.0, 0.5] {
                 let fused = run(&scores, &right, weights, Path::Fused, factor);
                 let portable = run(&scores, &right, weights, Path::Portable, factor);
@@ -47,7 +47,7 @@ fn the_fused_loss_is_that_of_tensor_operations() {
 
 #[test]
 fn large_scores_lose_nothing() {
-    // softmax of (1000, 0) is (1, 0): a wrong answer costs 1000, a right one nothing.
+    // The softmax of (1000, 0) is (1, 0): a wrong answer costs 1000, a right one nothing.
     let (loss, gradient) = run(&[1000.0, 0.0, 1000.0, 0.0], &[1, 0], Some(&[1.0, 1.0]), Path::Fused, 1.0);
     assert_eq!(loss, 1000.0);
     assert_eq!(gradient[..3], [1.0, -1.0, 0.0]);
@@ -57,7 +57,7 @@ fn large_scores_lose_nothing() {
 }
 
 #[test]
-fn rows_that_do_not_count_have_no_gradient_at_all() {
+fn rows_of_weight_0_have_no_gradient_at_all() {
     let (_, gradient) = run(&[0.3, -2.0, 7.0, 1.0], &[0, 1], Some(&[0.0, 1.0]), Path::Fused, 1.0);
     assert_eq!(gradient[..2], [0.0, 0.0]);
 }

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 const PATHS: [Path; 2] = [Path::Portable, Path::Fused];
 
-/// Burn has one source of random numbers for each device, which the tests of this file share.
+/// Burn has one random number generator per device, which the tests of this file share.
 static SEED: Mutex<()> = Mutex::new(());
 
 /// Makes a module from a seed.
@@ -20,7 +20,7 @@ fn seeded<M: Module>(seed: u64, device: &Device, make: impl FnOnce() -> M) -> M 
     let guard = SEED.lock().expect("no test panics while it holds this");
     device.seed(seed);
     let made = make();
-    // Whatever was not drawn yet is drawn here, before another test draws.
+    // Draw all remaining numbers here, before another test draws.
     made.visit(&mut Draw);
     drop(guard);
     made
@@ -60,11 +60,11 @@ fn outputs(lstm: &SabLstm, device: &Device, path: Path) -> Vec<u64> {
     [Array::of(&out.hidden).bits(), Array::of(&out.summary).bits()].concat()
 }
 
-/// The engine writes outputs into memory that it uses again: not before the last tensor there is gone.
+/// The engine reuses the memory of outputs, but only after the last tensor in it is dropped.
 #[test]
-fn outputs_stay_as_they_are_whatever_is_computed_after() {
+fn outputs_stay_unchanged_whatever_is_computed_later() {
     let device = Device::default();
-    // Large enough to be kept and used again. 256 units are whole vectors: the engine works in the outputs themselves.
+    // Large enough to be kept and reused. 256 units are whole vectors, so the engine works directly in the outputs.
     for hidden in [250, 256] {
         let lstm = seeded(2, &device, || SabLstmConfig::new(3, hidden).with_k_top(2).with_k_trunc(3).init(&device));
         let run = |factor: f32| lstm.forward(sequence(&device) * factor, None).expect("a good input");
@@ -73,7 +73,7 @@ fn outputs_stay_as_they_are_whatever_is_computed_after() {
         let before = [&first.hidden, &first.summary, &kept].map(|tensor| Array::of(tensor).bits());
         for factor in [0.5, -1.0, 2.0] {
             let other = run(factor);
-            // Nobody else has the other one: Burn computes in its place.
+            // Nobody else holds the other one, so Burn computes in place.
             let changed = other.hidden + 1.0;
             assert!(Array::of(&changed).bits() != before[0]);
         }
@@ -85,7 +85,7 @@ fn outputs_stay_as_they_are_whatever_is_computed_after() {
     }
 }
 
-/// A directory for one test, gone at its end.
+/// A directory for one test, deleted at its end.
 struct Folder(std::path::PathBuf);
 
 impl Folder {
@@ -98,7 +98,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Nothing depends on it; a leftover in the temporary directory does no harm.
+        // Nothing depends on the deletion: leftovers in the temporary directory are harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -159,7 +159,7 @@ fn parameters_of_another_size_are_an_error_and_not_a_panic() {
             assert!(error.contains("`weight_ih` has shape"), "{error}");
         }
     }
-    // The same by hand: a parameter of a wrong shape is named.
+    // The same by hand: the error names a parameter of the wrong shape.
     let mut lstm = layer(1, &device);
     let narrow = layer(1, &device).matrix("w1").expect("a matrix").val().narrow(0, 0, 5);
     lstm.set_matrix("w2", Param::from_tensor(narrow)).expect("a parameter of the layer");
@@ -179,7 +179,7 @@ fn valid_has_no_autodiff_and_the_same_outputs() {
     assert!(!is_trained(&valid) && is_trained(&lstm));
     for path in PATHS {
         assert_eq!(outputs(&valid, &Device::flex(), path), outputs(&lstm, &device, path));
-        // Tensors of the other kind are data to it.
+        // It treats tensors of the other kind as data.
         assert_eq!(outputs(&valid, &device, path), outputs(&lstm, &Device::flex(), path));
     }
 }
@@ -206,7 +206,7 @@ fn a_seed_makes_one_layer() {
     let values = |lstm: &SabLstm| values_of(lstm).into_iter().flat_map(|(_, array)| array.values).collect::<Vec<_>>();
     let [a, again, b] = [5, 5, 6].map(|seed| layer(seed, &device));
     assert!(values(&a) == values(&again) && values(&a) != values(&b));
-    // All uniform within 1 / sqrt(hidden), and not all alike.
+    // All are uniform within 1 / sqrt(hidden), and not all equal.
     let bound = 1.0 / 6.0_f64.sqrt();
     assert!(values(&a).iter().all(|w| w.abs() <= bound + 1e-6));
     assert!(values(&a).iter().any(|w| *w > 0.8 * bound) && values(&a).iter().any(|w| *w < -0.8 * bound));
@@ -222,7 +222,7 @@ fn numbers_are_drawn_by_init() {
         let guard = SEED.lock().expect("no test panics while it holds this");
         device.seed(5);
         let lstm = config().init(&device);
-        // Whatever the program draws before it uses the layer.
+        // The program may draw other numbers before it uses the layer.
         device.seed(between);
         let values = values_of(&lstm);
         drop(guard);
@@ -282,7 +282,7 @@ fn every_parameter_gets_a_gradient() {
 }
 
 #[test]
-fn an_output_that_the_loss_does_not_use_is_no_obstacle() {
+fn a_loss_may_use_only_one_of_the_outputs() {
     let device = Device::flex().autodiff();
     for path in PATHS {
         let lstm = layer(1, &device);
@@ -338,7 +338,7 @@ fn without_autodiff_it_runs_and_reminds() {
     }
 }
 
-/// Two layers, the first one's hidden states into the second, and a readout.
+/// Two layers and a readout. The hidden states of the first layer are the input of the second.
 #[derive(Module, Debug)]
 struct Stack {
     lower: SabLstm,
@@ -355,7 +355,7 @@ fn stack(device: &Device) -> Stack {
 }
 
 impl Stack {
-    /// Which of three symbols the first step was, asked at the last.
+    /// The task: at the last step, name the symbol of the first step, one of three.
     fn loss(&self, device: &Device, path: Path) -> Tensor<1> {
         let symbols = Array::new(&[3, 7, 3], (0..63).map(|i| f64::from(u8::from(i % 21 == i / 21))).collect());
         let options = ForwardOptions::new().with_path(path);
@@ -419,7 +419,8 @@ fn both_layers_of_a_stack_get_the_same_gradients_on_both_paths() {
 
 #[test]
 fn inference_follows_the_parameters_when_they_change() {
-    // Packed weights are kept between calls without autodiff; they must never outlive what they were packed from.
+    // Packed weights are kept between calls without autodiff. They must not outlive the parameters they were packed
+    // from.
     let device = Device::flex().autodiff();
     let make = |seed| seeded(seed, &device, || SabLstmConfig::new(3, 20).init(&device));
     let mut lstm = make(1);
@@ -435,7 +436,7 @@ fn inference_follows_the_parameters_when_they_change() {
         };
         let got = infer(&lstm);
         assert_eq!(got, infer(&lstm), "twice the same");
-        // A layer made anew has packed nothing yet.
+        // A new layer has not packed anything yet.
         let fresh = make(2).load_record(lstm.clone().into_record());
         assert_eq!(got, infer(&fresh));
         assert!(!seen.contains(&got), "the update changed nothing");

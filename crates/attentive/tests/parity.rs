@@ -1,9 +1,10 @@
 //! The fused path in `f32` against the portable path in `f64`, over configurations that nobody chose by hand.
 //!
-//! The model jumps where two scores tie and amplifies rounding where its normaliser is small or gradients explode. So
-//! the portable path runs each case four times more: in `f64` with all numbers a few roundings off, and in `f32`. If one of
-//! the first moves a result by a tenth of the tolerance or the last by a quarter, the case says nothing about the
-//! engine and is left out. Every test counts what it compared, so that none passes by leaving out.
+//! The model is discontinuous where two scores tie, and it amplifies rounding where its normaliser is small or
+//! gradients explode. The portable path therefore runs each case four more times: in `f64` with all numbers a few
+//! roundings off, and in `f32`. If one of the former moves a result by a tenth of the tolerance, or the latter by a
+//! quarter, the case says nothing about the engine and is skipped. Every test counts the comparisons, so that none
+//! passes by skipping.
 
 mod common;
 
@@ -19,7 +20,7 @@ use burn::tensor::{DType, Device, TensorData};
 use common::{Array, Input, Numbers, Parameters, Run, compare, difference, random_state_for, run};
 use std::collections::BTreeMap;
 
-/// What `common::compare` allows.
+/// The tolerance of `common::compare`.
 #[derive(Clone, Copy)]
 struct Tolerance {
     outputs: f64,
@@ -41,7 +42,7 @@ impl Tolerance {
     }
 }
 
-/// Where the loss has a derivative.
+/// The steps at which the loss has a derivative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Loss {
     Everywhere,
@@ -50,7 +51,7 @@ enum Loss {
     Summary,
 }
 
-/// A case that does not depend on the type of its numbers: `f32` holds them all.
+/// A case for any element type: its numbers are exact in `f32`.
 #[derive(Clone)]
 struct Case {
     config: SabLstmConfig,
@@ -104,9 +105,9 @@ impl Case {
         let hidden = *u.choose(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 19, 20, 22, 23, 24, 33, 37])?;
         let (input, batch) = (u.int_in_range(1..=5)?, u.int_in_range(1..=9)?);
         let hops = *u.choose(&[Hops::All, Hops::One])?;
-        // Exact gradients that may skip as often as they like explode on long sequences.
+        // Exact gradients with unlimited skips explode on long sequences.
         let longest = if (score_gradient, hops) == (ScoreGradient::Full, Hops::All) { 24 } else { 60 };
-        // The longer a sequence, the likelier that `f32` cannot follow somewhere: half of them are short.
+        // The longer a sequence, the more likely `f32` fails to follow it somewhere. So half of them are short.
         let longest = if u.ratio(1, 2)? { longest } else { 15 };
         let time = u.int_in_range(1..=longest)?;
         let k_trunc = if u.ratio(1, 4)? { KTrunc::None } else { KTrunc::Every(u.int_in_range(1..=7)?) };
@@ -171,8 +172,8 @@ impl Case {
         self.run(DType::F32, &ForwardOptions::new().with_path(Path::Fused).with_instructions(instructions))
     }
 
-    /// The same case with every parameter, input and number of its state some roundings of `f32` off. Inputs and states are
-    /// off each for itself, as roundings are: what all memories share moves no choice.
+    /// The same case with every parameter, input and number of its state some roundings of `f32` off. Inputs and states
+    /// are disturbed independently, like roundings: a disturbance that all memories share would move no choice.
     fn disturbed(&self, draw: u64) -> Self {
         const OFF: f64 = 5e-7;
         let mut case = self.clone();
@@ -187,7 +188,7 @@ impl Case {
         case
     }
 
-    /// The result in `f64`, if `f32` can be asked to agree with it.
+    /// The result in `f64`, if `f32` can be expected to agree with it.
     fn reference(&self, tolerance: Tolerance) -> Option<Run> {
         let right = self.portable(DType::F64);
         let near = |got: &Run, tolerance: Tolerance| tolerance.compare(got, &right).is_ok();
@@ -214,7 +215,7 @@ impl Case {
         }
     }
 
-    /// Compares both instruction sets; returns the right result if it was meaningful to do so.
+    /// Compares both instruction sets. Returns the expected result if the comparison was meaningful.
     fn check_fused(&self, tolerance: Tolerance) -> Option<Run> {
         let right = self.reference(tolerance)?;
         for instructions in [InstructionSet::Detect, InstructionSet::Baseline] {
@@ -224,7 +225,7 @@ impl Case {
     }
 }
 
-/// How many cases were tried and how many of those compared, for each thing that must come up.
+/// The number of cases tried and compared, for each property that must occur.
 #[derive(Default)]
 struct Counts(BTreeMap<String, [usize; 2]>);
 
@@ -243,7 +244,7 @@ impl Counts {
     }
 }
 
-/// Runs `property` with seeds that are the same every time. A failure prints its seed, for `arbtest(..).seed(..)`.
+/// Runs `property` with the same seeds every time. A failure prints its seed, for `arbtest(..).seed(..)`.
 fn cases(first: u64, count: u64, mut property: impl FnMut(&mut Unstructured<'_>) -> Result<()>) {
     const BYTES: u64 = 256;
     for number in first..first + count {
@@ -285,7 +286,7 @@ fn fused_agrees_with_portable_where_the_score_gradient_is_full() {
 
 #[test]
 fn fused_agrees_with_portable_where_choices_are_long() {
-    // The engine stores short choices and scores again for long ones; it finds the best by insertion or by selection.
+    // The engine stores short choices and recomputes long ones. It finds the best scores by insertion or by selection.
     let mut counts = Counts::default();
     for k_top in [62, 63, 64, 65, 80] {
         for (score_gradient, hops) in [(ScoreGradient::Weights, Hops::All), (ScoreGradient::Full, Hops::One)] {
@@ -293,7 +294,7 @@ fn fused_agrees_with_portable_where_choices_are_long() {
                 let config =
                     SabLstmConfig::new(2, 6).with_k_top(k_top).with_k_att(1).with_k_trunc(4).with_trunc_phase(0);
                 let config = config.with_score_gradient(score_gradient).with_hops(hops);
-                // Rows on either side of the limit, and one that crosses it.
+                // Rows on both sides of the limit, and one that crosses it.
                 let steps = Some(vec![90, 55, 0]);
                 let case = Case::new(config, (3, 20), seed == 0, steps, Loss::Everywhere, seed);
                 counts.add(format!("k_top {k_top}"), case.check_fused(TOLERANCE).is_some());
@@ -305,7 +306,8 @@ fn fused_agrees_with_portable_where_choices_are_long() {
 
 #[test]
 fn fused_agrees_with_portable_where_its_buffers_and_products_are_cut() {
-    // Adjoints are collected for 128 pairs of row and step, products cut at 320 and at 96: sizes on both sides of each.
+    // Adjoints are collected for 128 pairs of row and step, and products are split at 320 and at 96. Test both sides of
+    // each.
     let sizes = [(70, 4, 5, 3), (130, 3, 6, 2), (300, 3, 3, 4), (9, 60, 3, 2)]; // batch, time, hidden, input
     let wide = [(2, 4, 79, 20), (2, 4, 97, 33), (3, 4, 130, 100), (2, 3, 323, 3)];
     let mut counts = Counts::default();
@@ -335,13 +337,13 @@ fn largest_projections(states: &[f64], w: &Array) -> Vec<f64> {
 
 #[test]
 fn fused_agrees_with_portable_where_projections_exceed_the_cached_exponentials() {
-    // Beyond this the engine keeps a projection as it is, and such a pair of memory and query takes another path.
+    // Beyond this limit the engine caches a projection raw, and its pairs of memory and query take another path.
     const EXPONENT_LIMIT: f64 = 10.0;
     let mut counts = Counts::default();
     cases(2001, 250, |u| {
         let score_gradient = *u.choose(&[ScoreGradient::Weights, ScoreGradient::Full])?;
         let mut case = Case::random(u, score_gradient)?;
-        // Scores of few units that are all saturated nearly tie, and a single choice jumps there; several do not.
+        // With few units that are all saturated, scores nearly tie and a single choice is unstable. Several are stable.
         case.config.k_top = *u.choose(&[KTop::Count(3), KTop::Count(5), KTop::All])?;
         if case.config.hidden < 4 {
             return Ok(());
@@ -350,7 +352,7 @@ fn fused_agrees_with_portable_where_projections_exceed_the_cached_exponentials()
         case.parameters["w1"].values.iter_mut().for_each(|w| *w *= first);
         case.parameters["w2"].values.iter_mut().for_each(|w| *w *= second);
         case.parameters.all_mut().into_iter().for_each(round);
-        // A projection of 100 carries roundings that are a hundred times those of one of 1.
+        // The rounding of a projection of 100 is a hundred times that of a projection of 1.
         let right = case.check_fused(TOLERANCE.times(10.0));
         let mixed = right.as_ref().map(|right| {
             let queries: Vec<f64> = right.hidden.values.iter().zip(&right.summary.values).map(|(h, s)| h - s).collect();

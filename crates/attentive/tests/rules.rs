@@ -1,4 +1,4 @@
-//! Every rule of `docs/model.md`, on both paths: each test fails if its rule is broken.
+//! Tests every rule of `docs/model.md` on both paths. Each test fails if its rule is broken.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn at(array: &Array, row: usize, t: usize) -> &[f64] {
     &array.values[(row * time + t) * units..][..units]
 }
 
-/// `[batch, time, units]`, zero but for one row and step.
+/// `[batch, time, units]`, zero except at one row and step.
 fn only(shape: [usize; 3], row: usize, t: usize, values: &[f64]) -> Array {
     let mut array = Array::new(&shape, vec![0.0; shape.iter().product()]);
     array.values[(row * shape[1] + t) * shape[2]..][..shape[2]].copy_from_slice(values);
@@ -76,7 +76,7 @@ impl Gradients {
     }
 }
 
-/// Where R9, R11 and R12 let the gradient of a loss at `step` go: steps from 1 to `step` of a fresh row.
+/// The steps that the gradient of a loss at `step` reaches by R9, R11 and R12, from 1 to `step` of a fresh row.
 fn reach(
     step: usize, cut_after: impl Fn(usize) -> bool, chosen: impl Fn(usize) -> Vec<usize>, hops: usize,
 ) -> Vec<usize> {
@@ -100,7 +100,7 @@ fn reach(
     reached
 }
 
-/// What a step (from 1) was reminded of, without the null slot, which passes nothing on.
+/// The steps that a step (from 1) was reminded of, without the null slot, which passes no gradient on.
 fn chosen(reminders: &Reminders, row: usize, step: usize) -> Vec<usize> {
     reminders.at(row, step - 1).iter().map(|reminder| reminder.step as usize).filter(|step| *step > 0).collect()
 }

@@ -1,6 +1,6 @@
-//! The portable path on a GPU by wgpu (or on a software driver for Vulkan) against both paths on the CPU, in `f32`.
+//! The portable path on a GPU with wgpu, or on a software driver for Vulkan, against both paths on the CPU, in `f32`.
 //!
-//! `.ci/gpu` runs it where there is no GPU.
+//! `.ci/gpu` runs it on machines without a GPU.
 #![cfg(feature = "wgpu")]
 
 mod common;
@@ -41,7 +41,7 @@ fn layer(config: &SabLstmConfig, device: &Device) -> SabLstm {
     parameters().layer(config, DType::F32, device)
 }
 
-/// A state by the same numbers on another device.
+/// A state with the same numbers on another device.
 fn moved(state: &SabState, device: &Device) -> SabState {
     SabState::from_record(state.to_record(), device).expect("a good record")
 }
@@ -70,7 +70,7 @@ impl<'a> Case<'a> {
         run_on(device, self.config, &self.parameters, &self.input, state, adjoints, dtype, &options)
     }
 
-    /// Whether both paths in `f32` can follow `f64`: where scores nearly tie, no two computations agree.
+    /// Whether both paths in `f32` can follow `f64`. If scores nearly tie, no two computations agree.
     fn is_stable(&self) -> bool {
         let cpu = Device::flex();
         let right = self.run(&cpu, Path::Portable, DType::F64);
@@ -79,7 +79,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Outputs, states and all gradients, on the GPU and by both paths on the CPU.
+/// Compares outputs, states and all gradients on the GPU with both paths on the CPU.
 fn agrees(what: &str, config: &SabLstmConfig, tokens: bool, steps: Option<&[u64]>) {
     let case = (21..80).map(|seed| Case::new(config, tokens, steps, seed)).find(Case::is_stable);
     let case = case.unwrap_or_else(|| panic!("{what}: no case that f32 can follow"));
@@ -264,7 +264,7 @@ fn bad_numbers_are_errors_as_on_the_cpu() {
         broken.set_vector("bias", bias).expect("a parameter of the layer");
         let tokens = Tensor::<2, Int>::zeros([1, 2], &device);
         let refused = broken.forward(tokens, None).map(|_| ());
-        // An infinite gate is a gate that is open: only a NaN must be noticed on the way.
+        // An infinite gate is just an open gate. Only a NaN must be noticed.
         assert!(bad.is_infinite() || matches!(refused, Err(SabError::NonFinite { .. })), "{bad}: {refused:?}");
     }
     let record = random_state(HIDDEN, &[2], 2, 24, DType::F64).to_record();

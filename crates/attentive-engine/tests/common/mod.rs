@@ -7,7 +7,7 @@ use attentive_engine::{
 };
 use std::sync::Arc;
 
-/// Random numbers, the same for the same seed.
+/// Random numbers that depend only on the seed.
 pub struct Random(u64);
 
 impl Random {
@@ -63,13 +63,13 @@ pub fn all_stores() -> [StoreRule; 6] {
     ]
 }
 
-/// What rows carry from one call to the next.
+/// The state that rows carry from one call to the next.
 #[derive(Clone, Debug)]
 pub struct State {
     pub rows: Vec<RowStart>,
-    /// `[batch, hidden]`; empty: zero.
+    /// `[batch, hidden]`; empty means zero.
     pub hidden: Vec<f32>,
-    /// `[batch, hidden]`; empty: zero, or none.
+    /// `[batch, hidden]`; empty means zero, or no cell state.
     pub cell: Vec<f32>,
     /// Of each row `[slots, hidden]`.
     pub memories: Vec<Vec<f32>>,
@@ -123,7 +123,7 @@ impl State {
         self.memories.iter().flat_map(padded).collect()
     }
 
-    /// What the rows carry on after a call.
+    /// The state of the rows after a call.
     pub fn after(&self, model: &Model, time: usize, out: &Run) -> Self {
         let hidden = model.hidden;
         let state = |row: usize, t: usize| &out.hidden[(row * time + t) * hidden..][..hidden];
@@ -152,7 +152,7 @@ impl State {
     }
 }
 
-/// Where the memories lie that a row has after a call.
+/// Where the memories of a row are stored after a call.
 pub fn places(start: &RowStart, end: &RowEnd) -> Vec<Place> {
     let all = || {
         let carried = (0..start.slot_steps.len()).map(Place::Carried);
@@ -161,7 +161,7 @@ pub fn places(start: &RowStart, end: &RowEnd) -> Vec<Place> {
     end.kept.clone().unwrap_or_else(all)
 }
 
-/// What comes in.
+/// The input.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// `[batch, time, input]`
@@ -170,7 +170,7 @@ pub enum Input {
     Tokens(Vec<u32>),
 }
 
-/// All that one call and its gradient need.
+/// Everything that one call and its gradient need.
 #[derive(Clone, Debug)]
 pub struct Example {
     pub model: Model,
@@ -178,12 +178,12 @@ pub struct Example {
     pub parameters: Vec<Vec<f32>>,
     pub input: Input,
     pub state: State,
-    /// The loss's derivative by h and by s, `[batch, time, hidden]`.
+    /// The derivatives of the loss with respect to h and s, `[batch, time, hidden]`.
     pub adjoints: [Vec<f32>; 2],
     pub instructions: InstructionSet,
 }
 
-/// What came out.
+/// The results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     pub hidden: Vec<f32>,
@@ -197,7 +197,7 @@ pub struct Run {
 }
 
 impl Example {
-    /// Parameters of about `scale` over the root of what they add up.
+    /// Parameters of about `scale` divided by the root of the number of terms in their sums.
     pub fn random(model: Model, (batch, time): (usize, usize), dense: bool, scale: f32, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let parameter = |parameter: &attentive_engine::Parameter| match parameter.name {
@@ -226,7 +226,7 @@ impl Example {
         self.state.rows.len()
     }
 
-    /// Some steps of some rows, the state as it is.
+    /// Some steps of some rows, with the state unchanged.
     pub fn part(&self, rows: std::ops::Range<usize>, steps: std::ops::Range<usize>) -> Self {
         fn cut<T: Copy>(
             all: &[T], time: usize, width: usize, rows: std::ops::Range<usize>, steps: &std::ops::Range<usize>,
@@ -288,7 +288,7 @@ impl Example {
     }
 }
 
-/// The bits of floats: equal numbers of other bits (0 and -0) are not the same, NaNs are.
+/// The bits of floats. Equal numbers with different bits (0 and -0) differ; equal NaNs do not.
 pub fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }

@@ -2,12 +2,12 @@
 
 use attentive_engine::{Cell, Evict, KTop, Model, Scorer, Sparsifier, Store};
 
-/// What is left one step later of what a memory has received (R18).
+/// The factor by which received weights decay per step (R18).
 const DECAY: f64 = 0.999;
 
 type Vector = Vec<f64>;
 
-/// A memory: the hidden state of a step, and what it has received.
+/// A memory: the hidden state of a step, and the received weights.
 #[derive(Clone, Debug)]
 pub struct Memory {
     pub step: u64,
@@ -15,7 +15,7 @@ pub struct Memory {
     pub received: f64,
 }
 
-/// What a row carries from step to step. The null slot is the first memory.
+/// The state that a row carries from step to step. The null slot is the first memory.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub h: Vector,
@@ -24,20 +24,20 @@ pub struct Row {
     pub steps: u64,
 }
 
-/// What one row's steps made.
+/// The results of one row's steps.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub hidden: Vec<Vector>,
     pub summary: Vec<Vector>,
     /// The steps of this call, from 0, whose states were stored.
     pub stored: Vec<usize>,
-    /// All decisions in order: the memories by their steps that were chosen (and the threshold's), stored, forgotten.
+    /// All decisions in order: the steps of the memories that were chosen (with the threshold's), stored or evicted.
     pub decisions: Vec<Vec<u64>>,
-    /// How far the closest decision was from another, and the smallest normaliser of R4.
+    /// The margin of the closest decision, and the smallest normaliser of R4.
     pub margin: f64,
 }
 
-/// The model with its parameters as the engine has them: matrices `[in, out]`.
+/// The model with its parameters in the engine's layout: matrices `[in, out]`.
 pub struct Reference {
     pub model: Model,
     pub parameters: Vec<(&'static str, Vector)>,
@@ -158,7 +158,7 @@ impl Reference {
         let mut weights = vec![0.0; scores.len()];
         let sparse = k_top < scores.len();
         let prominence = sparse && self.model.sparsifier == Sparsifier::Prominence;
-        // Which memories matter must be clear: between the last that does and the first that does not, and at the threshold.
+        // The choice must be clear: between the last chosen memory and the first one that is not, and at the threshold.
         let matter = if prominence { k_top + 1 } else { k_top };
         let gap = |place: usize| scores[order[place - 1]] - scores[order[place]];
         (matter..(matter + 1).min(scores.len())).for_each(|place| trace.margin = trace.margin.min(gap(place)));
@@ -202,7 +202,7 @@ impl Reference {
         stores
     }
 
-    /// Forgets a memory where the capacity is reached (R18).
+    /// Evicts a memory if the capacity is reached (R18).
     fn make_room(&self, row: &mut Row, trace: &mut Trace) {
         let rule = &self.model.store;
         if rule.capacity.is_none_or(|capacity| row.memories.len() <= capacity) {
@@ -214,7 +214,7 @@ impl Reference {
             places.sort_by(|a, b| received(a).total_cmp(&received(b)));
             if let [first, second, ..] = places[..] {
                 let gap = received(&second) - received(&first);
-                // What has received nothing at all has exactly nothing.
+                // A memory that has received nothing has a sum of exactly 0.
                 trace.margin = if received(&second) == 0.0 { trace.margin } else { trace.margin.min(gap) };
             }
         }

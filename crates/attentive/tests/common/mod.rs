@@ -1,4 +1,4 @@
-//! What the integration tests share: layers from given weights, runs with gradients, comparisons.
+//! Shared by the integration tests: layers from given weights, runs with gradients, comparisons.
 #![allow(dead_code)]
 
 pub mod parts;
@@ -7,7 +7,7 @@ use attentive::{Cell, Evict, ForwardOptions, Parameter, SabInput, SabLstm, SabLs
 use burn::module::Param;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-/// Numbers without a pattern, in -1..1.
+/// Pseudorandom numbers in -1..1.
 pub struct Numbers(u64);
 
 impl Numbers {
@@ -52,7 +52,7 @@ impl Array {
         Tensor::from_data(TensorData::new(self.values.clone(), self.shape.clone()), (device, dtype))
     }
 
-    /// Rows and columns of a matrix exchanged: PyTorch's `[out, in]` to Burn's `[in, out]` and back.
+    /// The transpose of a matrix: PyTorch's `[out, in]` to Burn's `[in, out]` and back.
     pub fn transposed(&self) -> Self {
         let [rows, columns] = [self.shape[0], self.shape[1]];
         let values =
@@ -70,12 +70,12 @@ impl Array {
 pub struct Parameters(pub Vec<(&'static str, Array)>);
 
 impl Parameters {
-    /// Random ones of a layer with the default parts; the scorer's are large, so that scores lie far apart.
+    /// Random parameters of a layer with the default parts. The scorer's are large, so that scores lie far apart.
     pub fn random(input: usize, hidden: usize, seed: u64) -> Self {
         Self::random_for(&SabLstmConfig::new(input, hidden), seed)
     }
 
-    /// Random ones of any layer.
+    /// Random parameters of any layer.
     pub fn random_for(config: &SabLstmConfig, seed: u64) -> Self {
         let mut numbers = Numbers::new(seed);
         let bound = 1.0 / (config.hidden as f64).sqrt();
@@ -245,7 +245,7 @@ fn largest(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |m, x| m.max(x.abs()))
 }
 
-/// The largest difference, as a part of `scale`.
+/// The largest difference, relative to `scale`.
 pub fn difference(got: &Array, right: &Array, scale: f64) -> f64 {
     assert_eq!(got.shape, right.shape);
     let worst = got.values.iter().zip(&right.values).fold(0.0_f64, |worst, (a, b)| {
@@ -256,8 +256,9 @@ pub fn difference(got: &Array, right: &Array, scale: f64) -> f64 {
     worst / scale
 }
 
-/// Outputs within `outputs` of their largest element or of 1; gradients within `gradients` of their largest element,
-/// or of the part `floor` of the largest of all: some are zero but for rounding (with `k_top = 1` the weight is always 1).
+/// Asserts that outputs agree within `outputs` times their largest element or 1, and gradients within `gradients` times
+/// their largest element or `floor` times the largest element of all gradients. Some gradients are zero except for
+/// rounding (with `k_top = 1` the weight is always 1).
 pub fn compare(got: &Run, right: &Run, outputs: f64, gradients: f64, floor: f64) -> Result<(), String> {
     let pairs = [
         ("hidden", &got.hidden, &right.hidden),
@@ -277,7 +278,7 @@ pub fn compare(got: &Run, right: &Run, outputs: f64, gradients: f64, floor: f64)
     if got.slot_steps != right.slot_steps {
         return Err(format!("memories of the steps {:?} instead of {:?}", got.slot_steps, right.slot_steps));
     }
-    // Sums of single precision, whatever the layer computes in.
+    // Sums in single precision, whatever type the layer computes in.
     let near = |(a, b): (&f32, &f32)| f64::from((a - b).abs()) <= (10.0 * outputs).max(1e-5);
     for (got, right) in got.received.iter().zip(&right.received) {
         if got.len() != right.len() || !got.iter().zip(right).all(near) {
@@ -299,7 +300,7 @@ pub fn random_state(hidden: usize, steps: &[u64], k_att: usize, seed: u64, dtype
     random_state_for(&SabLstmConfig::new(1, hidden).with_k_att(k_att), steps, seed, dtype)
 }
 
-/// The same for any layer: with the memories and the received numbers that its store could have left.
+/// The same for any layer, with memories and received weights that its store could have left.
 pub fn random_state_for(config: &SabLstmConfig, steps: &[u64], seed: u64, dtype: DType) -> SabState {
     let (batch, hidden, k_att) = (steps.len(), config.hidden, config.k_att);
     let mut choices = Numbers::new(seed + 1);

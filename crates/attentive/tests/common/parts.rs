@@ -1,8 +1,8 @@
-//! Models of every part, and of the pairs that can be combined (R15-R18).
+//! Models with each part, and with the pairs of parts that can be combined (R15-R18).
 
 use attentive::{Cell, Evict, SabLstmConfig, Scorer, Sparsifier};
 
-/// One part that is not the default. Parts of different families can be combined.
+/// An alternative to a default part. Parts of different families can be combined.
 #[derive(Clone, Copy)]
 struct Part {
     name: &'static str,
@@ -10,9 +10,9 @@ struct Part {
     choose: fn(SabLstmConfig) -> SabLstmConfig,
 }
 
-/// Small enough that short sequences reach it.
+/// A capacity small enough for short sequences to reach it.
 pub const CAPACITY: usize = 3;
-/// Random states differ by about as much as they are long: some are stored and some are not.
+/// Random states differ by about their own norm, so some are stored and some are not.
 pub const NOVELTY: f64 = 0.7;
 
 const OTHERS: [Part; 7] = [
@@ -36,7 +36,7 @@ pub fn each_part(config: &SabLstmConfig) -> Vec<(String, SabLstmConfig)> {
     std::iter::once(defaults).chain(others).collect()
 }
 
-/// The model with each pair of parts that can be combined, and with one of every family.
+/// The model with each pair of parts that can be combined, and with an alternative of every family.
 pub fn each_pair(config: &SabLstmConfig) -> Vec<(String, SabLstmConfig)> {
     let mut all = Vec::new();
     for (number, first) in OTHERS.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! No part depends on the number of threads, nor on the other rows of its batch (R14).
+//! No part's bits depend on the number of threads or on the other rows of the batch (R14).
 
 use super::{SETS, check_row_alone, check_threads, fused};
 use crate::common::parts::{each_combination, each_part};

@@ -34,7 +34,7 @@ impl Stream {
         self.lstm.forward_with(self.part(from, to), state, &self.options).expect("a good input")
     }
 
-    /// The sequence in calls that end at `ends`: outputs put together, and the state after the last.
+    /// Runs the sequence in calls that end at `ends`. Returns the concatenated outputs and the last state.
     fn in_calls(&self, ends: &[usize]) -> (Array, Array, SabState) {
         let mut state = self.state.clone();
         let (mut hidden, mut summary, mut from) = (Vec::new(), Vec::new(), 0);
@@ -71,7 +71,7 @@ fn streams(time: usize, tracked: bool) -> impl Iterator<Item = Stream> {
         let steps = |row| if carried == Some(true) { 5 } else { 3 * row % 8 };
         let steps: Vec<u64> = (0..batch as u64).map(steps).collect();
         let mut parameters = Parameters::random(3, hidden, seed);
-        // Projections too large for the engine's cached exponentials must not depend on the cut either.
+        // Results with projections too large for the cached exponentials must not depend on the split either.
         let huge = number % 4 == 3;
         if huge {
             for name in ["w1", "w2"] {
@@ -118,7 +118,7 @@ fn r14_step_by_step_gives_the_bits_of_the_whole_sequence() {
 
 #[test]
 fn r14_a_sequence_in_several_calls_gives_the_bits_of_one() {
-    // Tracked, the engine keeps a tape of every step; the other test's calls keep none.
+    // With autodiff, the engine keeps a tape of every step. The calls of the other test keep none.
     for tracked in [false, true] {
         for stream in streams(23, tracked) {
             let (hidden, summary, state) = stream.in_calls(&[stream.time()]);
@@ -134,7 +134,7 @@ fn r14_a_sequence_in_several_calls_gives_the_bits_of_one() {
 }
 
 #[test]
-fn r14_a_state_goes_on_with_the_same_bits_after_it_was_saved() {
+fn r14_a_saved_and_restored_state_continues_with_the_same_bits() {
     for stream in streams(12, false) {
         let (_, _, right) = stream.in_calls(&[5, 12]);
         let half = stream.forward(0, 5, stream.state.clone()).state.to_record();

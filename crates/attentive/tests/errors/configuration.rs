@@ -1,4 +1,4 @@
-//! What a configuration file can get wrong, and what it keeps.
+//! Mistakes in configuration files, and round trips of correct ones.
 
 use crate::common::parts::each_combination;
 use attentive::{

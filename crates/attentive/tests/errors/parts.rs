@@ -1,4 +1,4 @@
-//! What a caller can get wrong about the parts of a model: their settings, parameters and states.
+//! Mistakes of a caller with the parts of a model: their settings, parameters and states.
 
 use crate::common::{Parameters, random_state_for};
 use crate::{PATHS, device, expect_message, expect_on_both, ones, run_by};
@@ -23,7 +23,7 @@ fn a_wrong_setting_of_the_store_is_named_and_init_does_not_panic() {
         (config().with_novelty(f64::NAN), "`novelty` is NaN", "a finite number, at least 0"),
         (config().with_novelty(f64::INFINITY), "`novelty` is inf", "a finite number, at least 0"),
         (config().with_novelty(f64::NEG_INFINITY), "`novelty` is -inf", "a finite number, at least 0"),
-        // Also where no store looks at it: a file that says so was meant otherwise.
+        // Refused even if the store does not use it, because the file was probably meant differently.
         (SabLstmConfig { novelty: -1.0, ..config() }, "`novelty` is -1", "a finite number, at least 0"),
     ];
     for (config, field, hint) in cases {
@@ -49,7 +49,7 @@ fn a_parameter_that_the_parts_do_not_have_is_named_with_those_they_have() {
     expect_message(lstm.set_vector("w3", vector()), &["`w3`", has]);
     expect_message(lstm.set_matrix("", matrix()), &["``", has]);
     assert!(lstm.matrix("w2").is_none() && lstm.vector("w3").is_none() && lstm.vector("temperature").is_some());
-    // Asked for as what it is not, a parameter is not there.
+    // A parameter is not found under the wrong kind.
     assert!(lstm.vector("w1").is_none() && lstm.matrix("bias").is_none());
     let mut lstm = layer(&config().with_scorer(Scorer::Dot));
     expect_message(lstm.set_vector("w3", vector()), &["`w3`", "weight_ih, weight_hh, bias, w1, w2"]);
@@ -111,7 +111,7 @@ fn a_state_that_holds_more_than_the_capacity_is_an_error() {
     }
 }
 
-/// A record of two rows that hold some of their steps, with what they have received.
+/// A record of two rows that hold some of their steps, with received weights.
 fn record() -> SabStateRecord {
     let data = |shape: &[usize]| TensorData::zeros::<f32, _>(shape.to_vec());
     SabStateRecord {

@@ -1,4 +1,4 @@
-//! What a caller can get wrong about a readout.
+//! Mistakes of a caller with a readout.
 
 use crate::{PATHS, device, expect_message, ones};
 use attentive::{SabReadout, SabReadoutConfig};

@@ -1,7 +1,7 @@
 //! The fused path against the portable one with every part, and with the parts that can be combined (R15-R18).
 //!
-//! A case whose store decides otherwise after a disturbance of its parameters says nothing about the engine, like one
-//! whose choices do: both show in what the rows remember at the end, or in the outputs.
+//! A case says nothing about the engine if its store or its choices decide differently after a small disturbance of the
+//! parameters. Both show in the memories at the end, or in the outputs.
 
 use super::{Case, Counts, Loss, PORTABLE_FLOOR, TOLERANCE, Tolerance, cases};
 use crate::common::parts::{each_combination, each_pair, each_part};
@@ -59,7 +59,7 @@ fn fused_agrees_with_portable_for_any_parts_where_the_score_gradient_is_full() {
 /// Long enough to reach the capacity, short enough that `f32` can follow.
 const TIME: usize = 7;
 
-/// Some cases of a model, of each way in which gradient is led.
+/// Some cases of a model, with each combination of the gradient rules.
 fn some_cases(config: &SabLstmConfig) -> Vec<Case> {
     let mut all = Vec::new();
     for (score_gradient, hops) in [(ScoreGradient::Weights, Hops::All), (ScoreGradient::Full, Hops::One)] {
@@ -111,7 +111,7 @@ fn fused_and_portable_agree_in_f32_for_each_part_and_pair() {
 
 #[test]
 fn some_states_are_novel_and_some_are_not() {
-    // The other tests of novelty show nothing if their stores keep all or nothing.
+    // The other tests of novelty prove nothing if their stores keep all states or none.
     let config = base().with_novelty(crate::common::parts::NOVELTY);
     assert_eq!(config.store, Store::Novelty);
     let stored: usize = some_cases(&config).iter().map(|case| case.portable(DType::F64).slot_steps[1].len() - 1).sum();

@@ -35,7 +35,7 @@ fn run_readout(
     };
     let states = [tensor([time, batch, hidden]), tensor([batch, time, hidden])];
     let [h, s] = [0, 1].map(|i| if tracked[i] { states[i].clone().require_grad() } else { states[i].clone() });
-    // One of them is not laid out in the order of its elements.
+    // One of them is not contiguous.
     let y = readout.forward_by(h.clone().swap_dims(0, 1), s.clone(), path).expect("good shapes");
     let grads = (y.clone() * tensor([batch, time, output])).sum().backward();
     let of = |gradient: Option<Tensor<2>>| gradient.map(|g| Array::of(&g)).expect("a gradient");
@@ -61,7 +61,7 @@ fn fused_readout_agrees_with_portable() {
         ([1, 7, 16, 16], both),
         ([48, 1, 17, 15], both),
         ([7, 7, 33, 40], both),
-        // Enough multiplications for several threads; more rows than are multiplied at a time.
+        // Enough multiplications for several threads, and more rows than are multiplied at a time.
         ([10, 20, 40, 40], both),
         ([3, 100, 40, 37], both),
         ([3, 9, 12, 5], [true, false]),

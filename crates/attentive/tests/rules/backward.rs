@@ -1,4 +1,4 @@
-//! R9 to R13: where gradient goes, and where it is exactly zero.
+//! R9 to R13: the paths of gradient, and the places where it is exactly zero.
 
 use crate::common::{Array, Input, Numbers, Parameters, difference, random_state, run};
 use crate::{Gradients, PATHS, at, by, by_hand, chosen, observe, only, reach};
@@ -20,7 +20,7 @@ fn one_row() -> Input {
     Input::random(1, TIME, 3, false, 22)
 }
 
-/// Adjoints without a pattern at one step (from 1) of one row, zero elsewhere.
+/// Pseudorandom adjoints at one step (from 1) of one row, zero elsewhere.
 fn loss_at(rows: usize, row: usize, step: usize) -> Array {
     only([rows, TIME, UNITS], row, step - 1, &Numbers::new(23).take(UNITS, 1.0))
 }
@@ -47,7 +47,7 @@ fn close(a: &Gradients, b: &Gradients, names: &[&str], what: &str) {
 
 const PARAMETERS: [&str; 6] = ["weight_ih", "weight_hh", "bias", "w1", "w2", "w3"];
 
-/// What the last step of the one row sees, and the ranks of its memories' scores, best first.
+/// The memories at the last step of the only row, and the ranks of their scores, best first.
 fn ranked_memories(out: &SabOutput) -> Vec<usize> {
     let (hidden, summary) = (Array::of(&out.hidden), Array::of(&out.summary));
     let last = TIME - 1;
@@ -61,7 +61,7 @@ fn ranked_memories(out: &SabOutput) -> Vec<usize> {
 
 #[test]
 fn r9_gradient_is_cut_right_after_steps_with_t_plus_phase_divisible_by_k_trunc() {
-    // Rows that have taken different numbers of steps have grids of their own.
+    // Rows with different step counts have their own grids.
     let before = [0, 1, 5];
     let input = Input::random(3, TIME, 3, false, 24);
     for path in PATHS {
@@ -128,7 +128,7 @@ fn r9_without_a_number_of_the_batch_a_layer_counts_its_calls() {
     let config = config().with_k_trunc(5).with_trunc_phase(TruncPhase::Random).with_k_top(0);
     let device = Device::flex().autodiff();
     for path in PATHS {
-        // How far gradient comes in each of the first calls of a new layer.
+        // How far gradient reaches in each of the first calls of a new layer.
         let lengths = || {
             let lstm = parameters().layer(&config, DType::F32, &device);
             let length = || {
@@ -170,7 +170,7 @@ fn r10_a_chosen_memory_gets_its_weight_times_the_summary_s_adjoint() {
     let config = config().with_hops(Hops::One);
     for path in PATHS {
         let got = gradients_at(&config, TIME, path);
-        // The same adjoints put there by hand, with memories that are constants.
+        // The same adjoints added by hand, with memories as constants.
         let out = observe(&config, &parameters(), &one_row(), None, path);
         let mut loss = loss_at(1, 0, TIME);
         let d_s = at(&loss, 0, TIME - 1).to_vec();
@@ -230,7 +230,7 @@ fn r10_full_reaches_the_chosen_memories_and_the_next_best_weights_the_chosen_alo
     }
 }
 
-/// The steps that gradient reaches by the rules, from what the layer says it was reminded of.
+/// The steps that gradient reaches by the rules, given the reminders that the layer reports.
 fn right_reach(config: &SabLstmConfig, k_trunc: usize, step: usize, hops: usize, path: Path) -> Vec<usize> {
     let out = observe(config, &parameters(), &one_row(), None, path);
     let reminders = out.reminders.expect("the layer attends");
@@ -298,7 +298,7 @@ fn r12_one_hop_goes_through_one_attention_all_through_as_many_as_there_are() {
 
 #[test]
 fn r12_hops_make_no_difference_where_no_second_one_is_possible() {
-    // Two steps: the second can be reminded of the first, the first of the null slot only.
+    // Two steps: the second can be reminded of the first, and the first only of the null slot.
     let input = Input::random(1, 2, 3, false, 22);
     let loss = Array::new(&[1, 2, UNITS], Numbers::new(26).take(2 * UNITS, 1.0));
     for path in PATHS {
@@ -312,7 +312,7 @@ fn r12_hops_make_no_difference_where_no_second_one_is_possible() {
     }
 }
 
-/// Every way in which gradient can be led.
+/// Every combination of the gradient rules.
 fn all_ways() -> Vec<SabLstmConfig> {
     let mut configs = Vec::new();
     for hops in [Hops::All, Hops::One] {

@@ -1,4 +1,4 @@
-//! The parts of Algorithm 1 in plain `f64`, one row at a time, written from the paper and not from the library.
+//! The parts of Algorithm 1 in plain `f64`, one row at a time, written from the paper instead of from the library.
 
 use crate::common::Parameters;
 use attentive::Scorer;
@@ -25,7 +25,8 @@ pub fn cell(p: &Parameters, x: &[f64], h: &[f64], c: &[f64]) -> (Vec<f64>, Vec<f
     ((0..units).map(|u| sigmoid(gate(3, u)) * c[u].tanh()).collect(), c)
 }
 
-/// R15: h_hat of a GRU. The reset gate acts behind the recurrent product, and each side of the candidate has a bias.
+/// R15: h_hat of a GRU. The reset gate is applied after the recurrent product, and each side of the candidate has a
+/// bias.
 pub fn gru(p: &Parameters, x: &[f64], h: &[f64]) -> Vec<f64> {
     let units = h.len();
     let (of_x, of_h) = (product(x, &p["weight_ih"].values, 3 * units), product(h, &p["weight_hh"].values, 3 * units));
@@ -58,7 +59,7 @@ pub fn dot(w1: &[f64], w2: &[f64], memory: &[f64], h_hat: &[f64]) -> f64 {
     inner(&product(memory, w1, units), &product(h_hat, w2, units)) / (units as f64).sqrt()
 }
 
-/// R16: the cosine between two projections; a zero vector has none.
+/// R16: the cosine between two projections; 0 for a zero vector.
 pub fn cosine(of_memory: &[f64], of_query: &[f64], memory: &[f64], h_hat: &[f64]) -> f64 {
     let units = h_hat.len();
     let (key, query) = (product(memory, of_memory, units), product(h_hat, of_query, units));

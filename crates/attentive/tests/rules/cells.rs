@@ -61,7 +61,7 @@ fn r15_a_gru_carries_no_cell_and_an_lstm_does() {
 
 #[test]
 fn r15_all_that_a_gru_carries_is_h() {
-    // Two states that differ in nothing but their memories: without attention those do not matter.
+    // Two states that differ only in their memories, which do not matter without attention.
     let config = gru(5).with_k_top(0);
     let parameters = Parameters::random_for(&config, 1);
     let x = Input::random(1, 4, 3, false, 2);
@@ -81,7 +81,7 @@ fn r9_gradient_of_a_gru_is_cut_as_that_of_an_lstm() {
         let loss = only([1, 9, 5], 0, 6, &[1.0; 5]);
         let zero = only([1, 9, 5], 0, 6, &[0.0; 5]);
         let got = Gradients::of(&config, &Parameters::random_for(&config, 1), &x, None, [&loss, &zero], &by(path));
-        // The loss at step 7 reaches what lies behind the cut after step 4, also by the gate that keeps h.
+        // The loss at step 7 reaches the steps behind the cut after step 4, also through the gate that keeps h.
         assert_eq!(got.steps(0), [5, 6, 7], "{path:?}");
     }
 }

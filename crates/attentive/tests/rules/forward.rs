@@ -1,4 +1,4 @@
-//! R1 to R8: what is computed.
+//! R1 to R8: the forward pass.
 
 use crate::common::{Array, Input, Numbers, Parameters, compare, difference, random_state, run};
 use crate::seen::{Seen, UNITS, dense, rows_close};
@@ -42,7 +42,7 @@ fn r1_a_token_is_a_row_of_the_input_weights() {
 fn r2_memory_holds_the_initial_state_and_every_k_att_th_hidden_state() {
     for path in PATHS {
         for k_att in 1..5 {
-            // Rows of different ages and of one age are put together differently.
+            // Rows of different ages are assembled differently from rows of the same age.
             for (k_top, steps) in [(0, [0, 3, 5]), (2, [0, 3, 5]), (0, [4; 3]), (2, [4; 3])] {
                 let config = SabLstmConfig::new(3, 5).with_k_att(k_att).with_k_top(k_top);
                 let before = random_state(5, &steps, k_att, 3, DType::F32);
@@ -92,7 +92,7 @@ fn r2_a_step_is_reminded_of_all_that_was_stored_before_it_and_of_nothing_else() 
 fn r3_scores_are_w3_tanh_of_memory_and_query_without_bias() {
     for path in PATHS {
         for units in UNITS {
-            // A softmax shows differences of scores: they are the logarithms of the weights' quotients.
+            // A softmax reveals differences of scores: they are the logarithms of quotients of weights.
             let seen = Seen::new(&SabLstmConfig::new(3, units).with_k_top(KTop::All), 6, path);
             for (row, t) in seen.each_step() {
                 let (scores, weights) = (seen.scores(row, t), seen.weights(row, t));
@@ -106,7 +106,7 @@ fn r3_scores_are_w3_tanh_of_memory_and_query_without_bias() {
 
 #[test]
 fn r3_projections_may_be_huge_if_memory_and_query_balance() {
-    // The fused path keeps exponentials of projections up to a limit, and larger ones as they are: some of each here.
+    // The fused path caches exponentials of projections up to a limit, and larger projections raw. This covers both.
     let mut parameters = Parameters::random(3, 5, 3);
     parameters["w1"].values.iter_mut().for_each(|w| *w *= 40.0);
     parameters["w2"].values = parameters["w1"].values.iter().map(|w| -0.9 * w).collect();
@@ -145,7 +145,7 @@ fn r3_the_query_decides_what_is_chosen() {
 fn r4_weights_are_the_prominence_over_the_next_best_score() {
     for path in PATHS {
         for units in UNITS {
-            // Beyond 63 the fused path chooses in another way.
+            // Beyond 63 the fused path uses another selection algorithm.
             for (k_top, time) in [(1, 12), (2, 12), (3, 12), (70, 80)] {
                 for k_att in [1, 2] {
                     let config = SabLstmConfig::new(3, units).with_k_top(k_top).with_k_att(k_att);
@@ -155,7 +155,7 @@ fn r4_weights_are_the_prominence_over_the_next_best_score() {
                         let Some(threshold) = by_hand::threshold(&scores, k_top) else { continue };
                         let w: Vec<f64> = scores.iter().map(|a| (a - threshold).max(0.0)).collect();
                         let sum: f64 = w.iter().sum();
-                        // Times their sum: rounding in a score matters the more the smaller it is.
+                        // Scaled by their sum, because the rounding of a score matters more if the sum is small.
                         let got: Vec<f64> = seen.weights(row, t).iter().map(|weight| weight * sum).collect();
                         rows_close(&got, &w, 3e-5, &format!("{path:?}, k_top {k_top}, row {row}, t {t}"));
                         assert!((seen.weights(row, t).iter().sum::<f64>() - 1.0).abs() < 1e-5);

@@ -6,7 +6,7 @@ use crate::{Gradients, PATHS, at, by, by_hand, observe, only};
 use attentive::{KTop, Path, SabLstmConfig, ScoreGradient, Scorer, Sparsifier};
 use burn::tensor::DType;
 
-/// A softmax shows differences of scores: they are the logarithms of the weights' quotients.
+/// Compares scores with those by hand. A softmax reveals differences of scores as logarithms of quotients of weights.
 fn scores_are_those_by_hand(scorer: Scorer) {
     for path in PATHS {
         for units in UNITS {

@@ -1,4 +1,4 @@
-//! What one run shows: states, what each step could be reminded of, and what it was reminded of.
+//! The observable results of one run: states, the memories that each step could be reminded of, and its reminders.
 
 use crate::common::{Array, Input, Numbers, Parameters};
 use crate::{at, by_hand, observe};
@@ -22,7 +22,7 @@ pub fn dense(input: &Input) -> &Array {
     }
 }
 
-/// Everything that one run shows, with all memories that each step had before it.
+/// All observable results of one run, with all memories available at each step.
 pub struct Seen {
     pub config: SabLstmConfig,
     pub parameters: Parameters,
@@ -76,7 +76,7 @@ impl Seen {
         at(&self.hidden, row, t).iter().zip(at(&self.summary, row, t)).map(|(h, s)| h - s).collect()
     }
 
-    /// R2: what step `t` (from 0) can be reminded of.
+    /// R2: the memories that step `t` (from 0) can be reminded of.
     pub fn memories(&self, row: usize, t: usize) -> Vec<Vec<f64>> {
         (0..=t).step_by(self.config.k_att).map(|step| self.h_before(row, step)).collect()
     }
@@ -87,7 +87,7 @@ impl Seen {
         self.memories(row, t).iter().map(score).collect()
     }
 
-    /// The weights that were reported, one for each memory.
+    /// The reported weights, one for each memory.
     pub fn weights(&self, row: usize, t: usize) -> Vec<f64> {
         let mut weights = vec![0.0; t / self.config.k_att + 1];
         for reminder in self.reminders.as_ref().expect("the layer attends").at(row, t) {

@@ -14,14 +14,14 @@ fn softmax(units: usize) -> SabLstmConfig {
 fn r17_weights_are_the_softmax_of_the_k_top_best_scores() {
     for path in PATHS {
         for units in UNITS {
-            // Beyond 63 the fused path chooses in another way.
+            // Beyond 63 the fused path uses another selection algorithm.
             for (k_top, time) in [(1, 12), (2, 12), (3, 12), (70, 80)] {
                 for k_att in [1, 2] {
                     let seen = Seen::new(&softmax(units).with_k_top(k_top).with_k_att(k_att), time, path);
                     for (row, t) in seen.each_step() {
                         let scores = seen.scores(row, t);
                         let ranked = by_hand::best_first(&scores);
-                        // Where rounding decides who is the last of the best, a weight may go to either.
+                        // If rounding decides which memory is the last of the best, the weight may go to either.
                         let last = [k_top - 1, k_top].map(|rank| ranked.get(rank).map(|slot| scores[*slot]));
                         if matches!(last, [Some(a), Some(b)] if a - b < 1e-5) {
                             continue;

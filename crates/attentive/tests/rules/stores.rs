@@ -1,4 +1,4 @@
-//! R18: which states are stored, and which memories make room.
+//! R18: which states are stored, and which memories are evicted.
 
 use crate::common::{Array, Input, Parameters, random_state_for};
 use crate::{Gradients, PATHS, at, by, observe, only};
@@ -21,7 +21,7 @@ fn seen(config: &SabLstmConfig, ages: [u64; 2], path: Path) -> (SabState, SabOut
     (state, out)
 }
 
-/// What a row remembers, by the rules: the step and what it has received for each memory.
+/// The memory of a row according to the rules: the step and the received weights of each memory.
 struct ByHand {
     slots: Vec<(u64, f32)>,
 }
@@ -113,7 +113,7 @@ fn r18_a_novelty_of_0_stores_all_that_moves_and_a_huge_one_nothing() {
     }
 }
 
-/// What every row remembers at every step, held to the rules.
+/// Compares the memory of every row at every step with the rules.
 fn memories_are_those_by_hand(config: &SabLstmConfig, ages: [u64; 2], path: Path) {
     let (state, out) = seen(config, ages, path);
     let hidden = Array::of(&out.hidden);
@@ -178,7 +178,7 @@ fn r18_the_least_attended_memory_makes_room() {
                 memories_are_those_by_hand(&config, [0, 9], path);
             }
         }
-        // It is another rule than the oldest.
+        // The result differs from evicting the oldest.
         let slots = |evict| {
             let (_, out) = seen(&config().with_capacity(3).with_evict(evict), [0, 9], path);
             out.state.slot_steps(0).to_vec()

@@ -38,7 +38,7 @@ fn stretch(lstm: &SabLstm, x: Tensor<3>, state: Option<SabState>, path: Path) ->
     ((0..rows).map(|row| of_row(row).collect()).collect(), out.state)
 }
 
-/// Bits of everything that counts in a state: of the memory, what is filled.
+/// Bits of everything that matters in a state; of the memory, only the filled slots.
 fn state_bits(state: &SabState) -> Vec<Vec<u64>> {
     let (hidden, memory) = (Array::of(&state.hidden()), Array::of(&state.memory()));
     let cell = state.cell().map(|cell| Array::of(&cell));
@@ -129,8 +129,8 @@ fn r14_a_state_saved_as_json_goes_on_with_the_same_bits() {
     }
 }
 
-/// Runs three rows, resets some, and goes on in calls of these lengths: those must be fresh rows bit for bit, the others
-/// must not notice.
+/// Runs three rows, resets some, and continues in calls of these lengths. The reset rows must have the bits of fresh
+/// rows, and the others must be unaffected.
 fn after_reset(config: &SabLstmConfig, rows: &[usize], calls: &[usize], path: Path) {
     let (lstm, x) = (layer(config), sequence(3));
     // No part of the state is zero before the reset, the null slot included.
@@ -193,7 +193,7 @@ fn r14_a_record_with_room_to_spare_goes_on_like_one_without() {
 
 #[test]
 fn r14_rows_do_not_know_of_each_other() {
-    // Rows of different ages, so that their clocks differ too; one row alone must do what it does in the batch.
+    // Rows of different ages, so that their step counts differ too. A row must do the same alone as in the batch.
     let ages = [4, 0, 7, 4];
     let config = SabLstmConfig::new(3, 5).with_k_top(2).with_k_att(2).with_k_trunc(3).with_trunc_phase(1);
     each_combination(&config).iter().for_each(|(name, config)| rows_are_alone(name, config, ages));
