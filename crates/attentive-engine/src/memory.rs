@@ -58,7 +58,7 @@ impl RowStart {
     }
 }
 
-/// Where the state of a slot is stored.
+/// The place where the state of a slot is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Among the carried memories of the row.
@@ -108,7 +108,7 @@ impl RowMemory {
         self.slot_steps[slot]
     }
 
-    /// Where the state of a slot is stored.
+    /// The place where the state of a slot is stored.
     pub(crate) fn place(&self, slot: usize) -> Place {
         match slot < self.carried {
             true => Place::Carried(slot),
@@ -214,7 +214,7 @@ pub struct RowEnd {
     pub steps: u64,
     /// The steps of this call, from 0, whose states were stored.
     pub stored: Vec<usize>,
-    /// Where the remaining memories are stored. `None` means all carried ones, then all stored ones.
+    /// The places of the remaining memories. `None` means all carried ones, then all stored ones.
     pub kept: Option<Vec<Place>>,
     /// The decayed sum of weights that each remaining memory has received; empty if the eviction rule does not use it.
     pub received: Vec<f32>,

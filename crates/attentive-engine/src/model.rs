@@ -32,11 +32,11 @@ pub struct Model {
     pub k_top: KTop,
     /// How many steps the sequential gradient runs (R9).
     pub k_trunc: KTrunc,
-    /// Where the truncation points of this batch lie (R9).
+    /// The phase of this batch's truncation points (R9).
     pub phase: usize,
     /// Whether gradient enters a memory and the steps before it (R11).
     pub mental_updates: bool,
-    /// Where the gradient of the scores goes (R10).
+    /// The destination of the scores' gradient (R10).
     pub score_gradient: ScoreGradient,
     /// How often gradient may skip (R12).
     pub hops: Hops,

@@ -68,13 +68,13 @@ pub(crate) struct ProjectionView<'a> {
 }
 
 impl<'a> ProjectionView<'a> {
-    /// Where to write the projections of consecutive slots.
+    /// The destination for the projections of consecutive slots.
     pub(crate) fn keys_at(&self, row: usize, slots: Range<usize>) -> *mut f32 {
         let padded = self.problem.padded;
         self.keys.at(self.problem.slot(row, slots.start) * padded, slots.len() * padded)
     }
 
-    /// Where to write the projected queries of consecutive rows.
+    /// The destination for the projected queries of consecutive rows.
     pub(crate) fn queries_at(&self, t: usize, rows: Range<usize>) -> *mut f32 {
         let padded = self.problem.padded;
         self.queries.at(self.problem.tape_row(t, rows.start) * padded, rows.len() * padded)

@@ -62,7 +62,7 @@ fn r17_equal_scores_share_the_weight_among_the_oldest() {
         let sparsifier = Sparsifier::Softmax;
         let model = Model { scorer, sparsifier, k_top: KTop::Count(k_top), ..Model::new(3, 5) };
         let out = run(&with_equal_scores(model));
-        let reminders = out.reminders.expect("asked for");
+        let reminders = out.reminders.expect("requested");
         for t in 0..9 {
             let got: Vec<(u64, f32)> =
                 reminders.at(1, t).iter().map(|reminder| (reminder.step, reminder.weight)).collect();
@@ -87,7 +87,7 @@ fn r4_of_two_equal_memories_the_older_is_chosen() {
             example.state.rows = vec![RowStart { steps: 9, slot_steps, received: Arc::default() }];
             example.state.memories = vec![[&states[..], &states[..]].concat()];
             let out = run(&example);
-            let reminders = out.reminders.expect("asked for");
+            let reminders = out.reminders.expect("requested");
             // Prominence: the best is as good as the threshold (R5). Softmax: the older one alone.
             match sparsifier {
                 Sparsifier::Prominence => assert!(is_zero(&out.summary), "{scorer}"),
@@ -130,7 +130,7 @@ fn r18_a_capacity_of_one_keeps_the_null_slot_and_the_newest() {
                 for (row, end) in out.rows.iter().enumerate() {
                     assert_eq!(end.stored, (0..9).collect::<Vec<_>>());
                     assert_eq!(end.kept, Some(vec![Place::Carried(0), Place::Step(8)]), "{model:?}");
-                    let reminders = out.reminders.as_ref().expect("asked for");
+                    let reminders = out.reminders.as_ref().expect("requested");
                     let fits = |t: usize| reminders.at(row, t).iter().all(|r| r.step == 0 || r.step == t as u64);
                     assert!((0..9).all(fits), "{model:?}");
                 }
@@ -151,7 +151,7 @@ fn r18_a_novelty_of_0_stores_all_that_differs_and_a_huge_one_nothing() {
         let mut still = example.clone();
         still.input = Input::Dense(vec![0.0; 2 * 9 * 3]);
         still.parameters[2].fill(0.0);
-        assert!(run(&still).rows.iter().all(|row| row.stored.is_empty()), "zero is what the null slot holds");
+        assert!(run(&still).rows.iter().all(|row| row.stored.is_empty()), "the null slot is zero too");
         for novelty in [1.0, 1e9, 1e300, f64::MAX] {
             let huge = Example { model: model(novelty), ..example.clone() };
             let out = run(&huge);

@@ -208,7 +208,7 @@ fn check_memories(case: &Case<'_>, model: &Model, after: &State, what: &str) {
         if counts {
             let received: Vec<f64> = right.received.iter().map(|received| f64::from(*received)).collect();
             let off = difference(&got.received, &received, 1.0);
-            assert!(off <= 1e-5, "{what}: what the memories of row {row} received is off by {off:e}");
+            assert!(off <= 1e-5, "{what}: the received weights of row {row} are off by {off:e}");
         }
     }
     for (row, (got, right)) in after.memories.iter().zip(&right.memories).enumerate() {

@@ -120,7 +120,7 @@ fn saved_and_loaded_it_gives_the_same_bits() {
     let (saved, other) = (layer(1, &device), layer(2, &device));
     let file = folder.0.join("lstm");
     saved.clone().save_file(&file).expect("the directory is there");
-    let loaded = other.clone().try_load_file(&file).expect("what was saved");
+    let loaded = other.clone().try_load_file(&file).expect("the saved file");
     for path in PATHS {
         assert_ne!(outputs(&other, &device, path), outputs(&saved, &device, path));
         assert_eq!(outputs(&loaded, &device, path), outputs(&saved, &device, path));
@@ -129,7 +129,7 @@ fn saved_and_loaded_it_gives_the_same_bits() {
     let file = folder.0.join("readout");
     readout.clone().save_file(&file).expect("the directory is there");
     let loaded: SabReadout = seeded(2, &device, || SabReadoutConfig::new(6, 2).init(&device));
-    let loaded = loaded.try_load_file(&file).expect("what was saved");
+    let loaded = loaded.try_load_file(&file).expect("the saved file");
     let y = |readout: &SabReadout| {
         let h = sequence(&device).reshape([9, 6]);
         readout.forward(h.clone(), h * 2.0).expect("fits").to_data()
@@ -142,7 +142,7 @@ fn a_layer_loaded_with_autodiff_can_be_trained() {
     let (device, folder) = (Device::flex().autodiff(), Folder::new("train"));
     let file = folder.0.join("lstm");
     layer(1, &device).save_file(&file).expect("the directory is there");
-    let loaded = layer(2, &device).try_load_file(&file).expect("what was saved");
+    let loaded = layer(2, &device).try_load_file(&file).expect("the saved file");
     let grads = loaded.forward(sequence(&device), None).expect("a good input").hidden.sum().backward();
     assert!(loaded.matrix("weight_hh").expect("a matrix").val().grad(&grads).is_some());
 }
@@ -228,7 +228,7 @@ fn numbers_are_drawn_by_init() {
         drop(guard);
         values
     };
-    assert!(values(7) == values(8), "what is drawn between `init` and use changes the layer");
+    assert!(values(7) == values(8), "draws between `init` and use change the layer");
 }
 
 #[test]

@@ -145,10 +145,10 @@ fn step_by_step_and_reminders_agree_with_the_whole_sequence_on_the_cpu() {
     let options = ForwardOptions::new().with_reminders(3);
     let (tokens, _) = input.tensor(DType::F32, &cpu);
     let right = layer(&config(), &cpu).forward_with(tokens, None, &options).expect("a good input");
-    let right_reminders = right.reminders.as_ref().expect("asked for");
+    let right_reminders = right.reminders.as_ref().expect("requested");
 
     let lstm = layer(&config(), &device);
-    let Input::Tokens { tokens, .. } = &input else { unreachable!("tokens were asked for") };
+    let Input::Tokens { tokens, .. } = &input else { unreachable!("the input has tokens") };
     let mut state = None;
     for t in 0..TIME {
         let step: Vec<i32> = (0..BATCH).map(|row| tokens[row * TIME + t] as i32).collect();
@@ -156,7 +156,7 @@ fn step_by_step_and_reminders_agree_with_the_whole_sequence_on_the_cpu() {
         let out = lstm.step_with(step, state.take(), &options).expect("a good input");
         let there = Array::of(&right.hidden.clone().narrow(1, t, 1).squeeze_dim::<2>(1));
         assert!(difference(&Array::of(&out.hidden), &there, 1.0) < OUTPUTS, "step {t}");
-        let reminders = out.reminders.expect("asked for");
+        let reminders = out.reminders.expect("requested");
         for row in 0..BATCH {
             let (got, right) = (reminders.at(row, 0), right_reminders.at(row, t));
             assert_eq!(got.len(), right.len(), "row {row}, step {t}");

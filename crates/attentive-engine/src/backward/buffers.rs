@@ -100,12 +100,12 @@ pub(super) struct MemoryView<'a> {
 }
 
 impl<'a> MemoryView<'a> {
-    /// Where the adjoint of a memory is stored. Uninitialised unless touched.
+    /// The place of a memory's adjoint. Uninitialised unless touched.
     pub(super) fn memory_at(&self, slot: usize) -> *mut f32 {
         self.memory.at(slot * self.padded, self.padded)
     }
 
-    /// Where the adjoint of a projected memory is stored. Uninitialised unless touched.
+    /// The place of a projected memory's adjoint. Uninitialised unless touched.
     pub(super) fn key_at(&self, slot: usize) -> *mut f32 {
         self.key.at(slot * self.padded, self.padded)
     }
@@ -271,7 +271,7 @@ impl LaneView<'_> {
     }
 }
 
-/// Where the derivative of the loss is not zero, and its derivative through readouts.
+/// The steps at which the derivative of the loss is not zero, and the part of it through readouts.
 pub(super) struct LossAdjoints {
     touched: Vec<bool>,
     through_readouts: [Buffer; 2],

@@ -42,7 +42,7 @@ impl<'a> ReadoutAdjoint<'a> {
         Self { d_y, hidden, output, last_step, v1: transposed(v1), v2: transposed(v2) }
     }
 
-    /// Where the rows of step `t` start and how far apart they lie, or `None` if the readout does not read this step.
+    /// The start of step `t`'s rows and their distance, or `None` if the readout does not read this step.
     pub(super) fn step(&self, problem: &Problem, t: usize) -> Option<(usize, usize)> {
         match self.last_step {
             true => (t + 1 == problem.time).then_some((0, self.output)),

@@ -1,4 +1,4 @@
-//! The attention of a step (R3-R7), and what the step stores (R2, R18).
+//! The attention of a step (R3-R7), and the storing of its state (R2, R18).
 
 use super::sequence::Sequence;
 use crate::memory::RowMemory;

@@ -68,7 +68,7 @@ impl Sequence<'_> {
         }
     }
 
-    /// Where the cell writes h_hat. Without attention h_hat is h (R6).
+    /// The destination for the cell's h_hat. Without attention, h_hat is h (R6).
     fn new_hidden(&self, row: usize, t: usize) -> *mut f32 {
         let (problem, padded) = (self.problem, self.problem.padded);
         if problem.model.attends() {

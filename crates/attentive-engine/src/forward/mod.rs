@@ -17,7 +17,7 @@ use crate::weights::PackedWeights;
 use sequence::{Sequence, SharedReminders};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a forward pass returns.
+/// The result of a forward pass.
 #[derive(Debug)]
 pub struct Forward {
     /// `[batch, time, hidden]`

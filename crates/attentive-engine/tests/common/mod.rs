@@ -152,7 +152,7 @@ impl State {
     }
 }
 
-/// Where the memories of a row are stored after a call.
+/// The places of a row's memories after a call.
 pub fn places(start: &RowStart, end: &RowEnd) -> Vec<Place> {
     let all = || {
         let carried = (0..start.slot_steps.len()).map(Place::Carried);

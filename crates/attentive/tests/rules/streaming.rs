@@ -118,7 +118,7 @@ fn r14_a_state_saved_as_json_goes_on_with_the_same_bits() {
             let lstm = layer(&config);
             let (_, state) = stretch(&lstm, x.clone(), None, path);
             let saved = serde_json::to_string(&state.to_record()).expect("plain data");
-            let record: SabStateRecord = serde_json::from_str(&saved).expect("what was saved");
+            let record: SabStateRecord = serde_json::from_str(&saved).expect("the saved record");
             let restored = SabState::from_record(record, &Device::flex()).expect("a good record");
             assert_eq!(state_bits(&restored), state_bits(&state));
             let [(a, after_a), (b, after_b)] =
