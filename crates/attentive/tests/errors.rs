@@ -215,7 +215,7 @@ fn a_state_that_does_not_fit_is_an_error_that_says_what_would() {
     let lstm = layer(&config());
     let state = |units, rows: &[u64], k_att, dtype| random_state(units, rows, k_att, 1, dtype);
     let cases = [
-        (state(4, &[3; 3], 1, DType::F32), vec!["batch is 3", "2, the batch of the input"]),
+        (state(4, &[3; 3], 1, DType::F32), vec!["batch size is 3", "2, the batch size of the input"]),
         (state(5, &[3; 2], 1, DType::F32), vec!["hidden size is 5", "4 is needed"]),
         (state(4, &[3; 2], 2, DType::F32), vec!["`k_att` is 2", "1 is needed"]),
         (state(4, &[3; 2], 1, DType::F64), vec!["type is F64", "F32 is needed"]),
@@ -286,7 +286,7 @@ fn a_record_whose_bytes_are_cut_off_is_an_error() {
 fn a_record_with_an_impossible_number_of_steps_is_an_error() {
     let mut record = random_state(4, &[3], 1, 1, DType::F32).to_record();
     record.steps = vec![u64::MAX];
-    expect_message(SabState::from_record(record, &device()), &["steps", "most"]);
+    expect_message(SabState::from_record(record, &device()), &["steps", "largest"]);
 }
 
 #[test]

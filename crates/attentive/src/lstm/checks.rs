@@ -48,8 +48,11 @@ impl SabLstm {
             return wrong("`k_att`", state.k_att().to_string(), self.config.k_att.to_string());
         }
         if state.cell().is_some() != self.config.cell.carries() {
-            let (has, needs) = if state.cell().is_some() { ("present", "none") } else { ("missing", "one") };
-            return wrong("cell state", has.into(), format!("{needs}, for the cell `{}`,", self.config.cell));
+            let cell = self.config.cell;
+            return Err(SabError::State(match state.cell() {
+                Some(_) => format!("it has a cell state, but the cell `{cell}` takes none"),
+                None => format!("it has no cell state, but the cell `{cell}` needs one"),
+            }));
         }
         let model = self.config.model(0);
         state.rows().iter().try_for_each(|row| row.check(&model))?;

@@ -90,9 +90,9 @@ fn a_parameter_of_any_part_that_is_not_finite_is_reported() {
 fn a_state_of_another_cell_is_an_error() {
     let of = |cell| random_state_for(&config().with_cell(cell), &[3, 3], 1, DType::F32);
     let (lstm, gru) = (layer(&config()), layer(&config().with_cell(Cell::Gru)));
-    let words = ["cell state is there", "none", "`gru`"];
+    let words = ["it has a cell state", "`gru`", "takes none"];
     expect_on_both(&words, |path| run_by(&gru, ones([2, 2, 3]), Some(of(Cell::Lstm)), path));
-    let words = ["cell state is missing", "one", "`lstm`"];
+    let words = ["it has no cell state", "`lstm`", "needs one"];
     expect_on_both(&words, |path| run_by(&lstm, ones([2, 2, 3]), Some(of(Cell::Gru)), path));
 }
 
@@ -130,21 +130,21 @@ fn a_record_with_broken_slot_steps_or_received_numbers_is_an_error() {
     assert!(SabState::from_record(record(), &device()).is_ok());
     type Damage = fn(&mut SabStateRecord);
     let cases: [(Damage, &[&str]); 15] = [
-        (|r| r.slot_steps[0] = vec![0, 6, 2], &["not in order", "step 6 stands before step 2"]),
-        (|r| r.slot_steps[0] = vec![0, 2, 2], &["not in order"]),
-        (|r| r.slot_steps[0] = vec![0, 0, 2], &["not in order"]),
-        (|r| r.slot_steps[0] = vec![2, 4, 6], &["no null slot"]),
-        (|r| r.slot_steps[1] = Vec::new(), &["no null slot"]),
-        (|r| r.slot_steps[1] = vec![0, 10], &["remembers step 10", "taken 9 steps"]),
-        (|r| r.slot_steps[1] = vec![0, u64::MAX], &["remembers step", "taken 9 steps"]),
-        (|r| r.slot_steps.truncate(1), &["`slot_steps`", "1 rows", "it has 2"]),
-        (|r| r.slot_steps.push(vec![0]), &["`slot_steps`", "3 rows", "it has 2"]),
+        (|r| r.slot_steps[0] = vec![0, 6, 2], &["out of order", "step 6 comes before step 2"]),
+        (|r| r.slot_steps[0] = vec![0, 2, 2], &["out of order"]),
+        (|r| r.slot_steps[0] = vec![0, 0, 2], &["out of order"]),
+        (|r| r.slot_steps[0] = vec![2, 4, 6], &["null slot"]),
+        (|r| r.slot_steps[1] = Vec::new(), &["null slot"]),
+        (|r| r.slot_steps[1] = vec![0, 10], &["remembers step 10", "taken only 9 steps"]),
+        (|r| r.slot_steps[1] = vec![0, u64::MAX], &["remembers step", "taken only 9 steps"]),
+        (|r| r.slot_steps.truncate(1), &["`slot_steps`", "has 1 rows", "`steps` has 2"]),
+        (|r| r.slot_steps.push(vec![0]), &["`slot_steps`", "has 3 rows", "`steps` has 2"]),
         (|r| (r.slot_steps[0], r.received[0]) = (vec![0, 1, 2, 3], vec![0.0; 4]), &["`memory`", "[2, at least 4, 4]"]),
-        (|r| r.received.truncate(1), &["`received`", "1 rows", "it has 2"]),
-        (|r| r.received[0].truncate(2), &["2 of its memories have received weight", "it has 3"]),
-        (|r| r.received[1][0] = f32::NAN, &["received", "at least 0"]),
-        (|r| r.received[1][0] = f32::INFINITY, &["received", "at least 0"]),
-        (|r| r.received[1][0] = -0.5, &["received", "at least 0"]),
+        (|r| r.received.truncate(1), &["`received`", "has 1 rows", "`steps` has 2"]),
+        (|r| r.received[0].truncate(2), &["`received` has 2 values", "holds 3 memories"]),
+        (|r| r.received[1][0] = f32::NAN, &["received", "negative or not finite"]),
+        (|r| r.received[1][0] = f32::INFINITY, &["received", "negative or not finite"]),
+        (|r| r.received[1][0] = -0.5, &["received", "negative or not finite"]),
     ];
     for (damage, words) in cases {
         let mut broken = record();
