@@ -87,7 +87,7 @@ impl Predictor {
         if config.facts.on.is_none()
             && let Ok(run) = RunDir::open(folder)
         {
-            config.facts.complete(&run.experiment()?.task);
+            run.experiment()?.task.kind().complete(&mut config.facts);
         }
         let (_, model, _) = load_model(folder, &device)?;
         Ok(Self { config, model, device, scale })

@@ -4,7 +4,7 @@ use super::{print, print_json};
 use crate::device::DeviceName;
 use crate::display::{Style, display};
 use crate::error::{LabError, Result};
-use crate::experiment::{Experiment, parse_value};
+use crate::experiment::{Experiment, Value, parse_change};
 use crate::models::Model;
 use crate::run_dir::{DeviceUse, Environment, ModelConfig, RunDir, cores};
 use crate::tasks::Task;
@@ -50,11 +50,9 @@ pub struct BenchArguments {
 }
 
 pub(super) fn run(arguments: &BenchArguments) -> Result<()> {
-    let mut changes = vec![("train.updates".to_string(), parse_value(&arguments.updates.to_string()))];
+    let mut changes = vec![("train.updates".to_string(), Value::Integer(arguments.updates.into()))];
     for pair in &arguments.set {
-        let (key, value) =
-            pair.split_once('=').ok_or_else(|| LabError::Config(format!("`--set {pair}` has no `=`")))?;
-        changes.push((key.to_string(), parse_value(value)));
+        changes.push(parse_change(pair)?);
     }
     let experiment = Experiment::of_task(&arguments.task, &changes)?;
     let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
@@ -80,7 +78,7 @@ fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize, device: D
     let device = device.open()?.autodiff();
     let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
     let adam = Adam::new(settings.into(), &model)?;
-    let mut learner = Learner { model, adam, clip: settings.clip.get(), device };
+    let mut learner = Learner { model, adam, clip: settings.clip, device };
     let batch = task.training_batch(settings.seed, 0, settings.batch);
     let mut began = Instant::now();
     // The first steps find their memory.

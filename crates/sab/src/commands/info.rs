@@ -83,7 +83,7 @@ fn summary_of(run: &RunDir, latest: u64) -> Option<Value> {
 
 /// How far training has come, and why it has ended if it has.
 fn state(run: &RunDir, train: &TrainSettings, latest: u64, summary: Option<&Value>) -> String {
-    let most = match train.epochs.get() {
+    let most = match train.epochs {
         Some(epochs) => format!("those of {epochs} epochs"),
         None => train.updates.to_string(),
     };

@@ -5,7 +5,7 @@ use super::{print, print_json};
 use crate::device::DeviceName;
 use crate::display::Style;
 use crate::error::{LabError, Result};
-use crate::experiment::{Experiment, TASK_NAMES, nearest, parse_value};
+use crate::experiment::{Experiment, parse_change, parse_value};
 use crate::run_dir::RunDir;
 use crate::runs;
 use crate::train::{Session, Stop};
@@ -173,10 +173,7 @@ impl TrainArguments {
         change("train.max_seconds", self.max_time.map(Value::Float));
         change("train.threads", self.threads.map(|threads| whole(usize::from(threads))));
         for pair in &self.set {
-            let Some((key, value)) = pair.split_once('=') else {
-                return Err(LabError::Config(format!("`--set {pair}` has no `=`: write --set key=value")));
-            };
-            changes.push((key.trim().to_string(), parse_value(value.trim())));
+            changes.push(parse_change(pair)?);
         }
         Ok(changes)
     }
@@ -192,13 +189,6 @@ impl TrainArguments {
             return Err(LabError::Config(format!(
                 "`{target}` is neither a task nor a TOML file; `sab train {how} --file {target}` learns from it"
             )));
-        }
-        if !TASK_NAMES.contains(&target) {
-            let hint = match nearest(target, TASK_NAMES) {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => format!("the tasks are {}; a TOML file ends in .toml", TASK_NAMES.join(", ")),
-            };
-            return Err(LabError::Config(format!("there is no task and no file `{target}`; {hint}")));
         }
         Experiment::of_task(target, &changes)
     }

@@ -1,22 +1,14 @@
 //! [`Experiment`]: everything that determines a run, with defaults for each task, read from TOML and overridden key by
 //! key.
 
-mod defaults;
-mod keys;
-mod model;
-mod task;
-mod train;
-mod values;
-
-pub use keys::{nearest, parse_value};
-pub use model::{LstmSettings, ModelSettings, Start, TransformerSettings};
-pub use task::{AnswerKind, CsvSettings, TASK_NAMES, TaskSettings};
+pub use crate::settings::{ModelSettings, Schedule, TrainSettings, TransformerSettings, parse_change, parse_value};
+pub use crate::suggest::nearest;
+pub use crate::tasks::{TASK_NAMES, TaskSettings};
 /// A value of a configuration, as overrides take it.
 pub use toml::Value;
-pub use train::{Schedule, TrainSettings};
-pub use values::{Auto, Limit};
 
 use crate::error::{LabError, Result};
+use crate::settings::{keys, wrong};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use toml::Table;
@@ -76,7 +68,7 @@ impl Experiment {
             let names = TASK_NAMES.join(", ");
             return Err(LabError::Config(format!("{origin} has no `task.name`: one of {names}")));
         };
-        let known = defaults::of(&task, word("model", "kind")?.as_deref())?;
+        let known = Self::defaults(TaskSettings::of_name(&task)?, word("model", "kind")?.as_deref())?;
         let defaults = Table::try_from(&known).map_err(|why| LabError::Config(why.to_string()))?;
         let mut table = defaults.clone();
         keys::merge(&mut table, given.clone(), origin)?;
@@ -84,6 +76,13 @@ impl Experiment {
             table.try_into().map_err(|why: toml::de::Error| explain(&why, &defaults, &given, origin))?;
         experiment.validate()?;
         Ok(experiment)
+    }
+
+    /// The defaults of a task with a kind of model.
+    fn defaults(task: TaskSettings, model_kind: Option<&str>) -> Result<Self> {
+        let kind = task.kind();
+        let model = ModelSettings::of_kind(model_kind, kind.model())?;
+        Ok(Self { data_dir: "data".into(), train: kind.train(), task, model })
     }
 
     /// The whole of it as TOML, every key with its value.
@@ -123,7 +122,7 @@ impl Experiment {
     }
 
     fn validate(&self) -> Result<()> {
-        self.task.validate()?;
+        self.task.kind().validate()?;
         self.train.validate()?;
         self.model.validate()
     }
@@ -161,11 +160,6 @@ fn in_words(message: &str) -> &str {
         Some("a string") => "expected a word in quotes",
         _ => message,
     }
-}
-
-/// An error for a setting that cannot be.
-pub(crate) fn wrong(key: &str, value: impl std::fmt::Display, hint: &str) -> LabError {
-    LabError::Config(format!("`{key}` is {value}: {hint}"))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::device::cpu;
 use crate::error::{LabError, Result};
 use crate::experiment::ModelSettings;
 use crate::tasks::{Answers, Batch, InputKind, OutputKind};
-use attentive::{ForwardOptions, KTop, cross_entropy};
+use attentive::{ForwardOptions, KTop, SabLstmConfig, cross_entropy};
 use burn::module::{Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::sync::{Mutex, PoisonError};
@@ -44,7 +44,8 @@ impl Model {
             here.seed(seed);
             match settings {
                 ModelSettings::Sab(lstm) => {
-                    Self::Sab(Box::new(SabModel::new(&lstm.layer(input.size()), output.size(), &here)?))
+                    let layer = SabLstmConfig { input: input.size(), ..lstm.clone() };
+                    Self::Sab(Box::new(SabModel::new(&layer, output.size(), &here)?))
                 }
                 ModelSettings::Transformer(settings) => {
                     Self::Transformer(Box::new(TransformerModel::new(settings, input, output.size(), &here)))

@@ -66,7 +66,7 @@ pub fn begin(path: &Path, experiment: &Experiment, session: Session, style: Styl
     let device = session.device.unwrap_or_default();
     let device_use = DeviceUse::new(device, &device.open()?, 0);
     check_memory(experiment, &*task, device)?;
-    let threads = session.threads.or(experiment.train.threads.get()).unwrap_or_else(cores);
+    let threads = session.threads.or(experiment.train.threads).unwrap_or_else(cores);
     let environment = Environment::here(threads, experiment.train.seed, device_use);
     let model = ModelConfig::new(experiment.task.name(), &*task, &experiment.model);
     let run = RunDir::create(path, experiment, &model, &environment)?;
@@ -102,7 +102,7 @@ fn reopen(run: &RunDir, settings: &TaskSettings, data_dir: &Path, kept: &TaskFac
         && !file.exists()
     {
         let remedy = format!("put it back, or say in {name}/config.toml where it is now (`task.file`)");
-        return Err(DataError::missing(file, &remedy).into());
+        return Err(DataError::missing(&file, &remedy).into());
     }
     let task = crate::tasks::open(settings, data_dir)?;
     match (settings.file(), &kept.sha256, task.facts().sha256) {
@@ -113,7 +113,7 @@ fn reopen(run: &RunDir, settings: &TaskSettings, data_dir: &Path, kept: &TaskFac
                  from it",
                 file.display()
             );
-            Err(DataError::bad(file, problem, &remedy).into())
+            Err(DataError::bad(&file, problem, &remedy).into())
         }
         _ => Ok(task),
     }
@@ -123,7 +123,7 @@ fn train(
     run: RunDir, experiment: Experiment, task: &dyn Task, session: Session, style: Style, stop: Stop,
 ) -> Result<Finished> {
     let _lock = run.lock()?;
-    use_threads(session.threads.or(experiment.train.threads.get()));
+    use_threads(session.threads.or(experiment.train.threads));
     let mut display = display(style, &experiment.short_name());
     let mut trainer = Trainer::resume(&run, task, session, stop, &mut *display)?;
     let (threads, device) = (trainer.threads(), trainer.device().clone().inner());
@@ -143,7 +143,7 @@ fn check_memory(experiment: &Experiment, task: &dyn Task, device: DeviceName) ->
         return Ok(());
     }
     let (rows, steps) = (experiment.train.batch as f64, task.longest(Split::Test) as f64);
-    let needed = experiment.model.training_bytes(rows, steps, task.input(), task.output());
+    let needed = experiment.model.training_bytes(rows, steps, task.input().size(), task.output().size());
     let Some(have) = available_memory().filter(|have| needed > *have as f64) else { return Ok(()) };
     let gib = |bytes: f64| bytes / (1_u64 << 30) as f64;
     Err(LabError::Config(format!(

@@ -2,9 +2,11 @@
 
 use super::order::{EpochOrder, batches_of, range_of};
 use super::{Answers, Asked, Batch, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts};
-use crate::data::{Alphabet, DataError, TextSplit, load_text_as};
+use crate::data::{DataError, TextSplit, load_text_as};
 use crate::error::{LabError, Result};
 use crate::rng::{Draws, Purpose};
+use crate::settings::TrainSettings;
+use attentive::{Initialization, SabLstmConfig};
 use std::path::Path;
 
 /// Sequences of `length` characters from a text, each to be answered with the character after it. Sequences do not
@@ -18,7 +20,7 @@ pub(super) struct Characters {
 }
 
 impl Characters {
-    pub(super) fn new(text: TextSplit, length: usize) -> Result<Self> {
+    pub(super) fn open(text: TextSplit, length: usize) -> Result<Box<dyn Task>> {
         let parts = [("training", &text.train), ("validation", &text.validation), ("test", &text.test)];
         for (name, part) in parts {
             if part.len() < length + 1 {
@@ -29,11 +31,17 @@ impl Characters {
                 )));
             }
         }
-        Ok(Self { text, length, order: EpochOrder::default() })
+        Ok(Box::new(Self { text, length, order: EpochOrder::default() }))
     }
 
-    /// A text that is judged as a whole. What is left at its end and is shorter than a sequence does not count.
-    pub(super) fn whole(path: &Path, alphabet: &Alphabet, length: usize) -> Result<Self> {
+    /// A whole text to judge a model on, in the symbols that are kept with the model. A rest at its end that is shorter than
+    /// a sequence does not count.
+    pub(super) fn of_model(path: &Path, facts: &TaskFacts, length: usize) -> Result<Box<dyn Task>> {
+        let Some(alphabet) = &facts.alphabet else {
+            return Err(LabError::Run(
+                "the model's config.json has no symbols: only its own text can be judged".into(),
+            ));
+        };
         let all = load_text_as(path, alphabet)?;
         if all.len() < length + 1 {
             let problem = format!("has {} characters, and a sequence of this model takes {}", all.len(), length + 1);
@@ -41,7 +49,7 @@ impl Characters {
         }
         let (validation, test) = (Vec::new(), Vec::new());
         let text = TextSplit { alphabet: alphabet.clone(), train: all, validation, test, note: None, sha256: None };
-        Ok(Self { text, length, order: EpochOrder::default() })
+        Ok(Box::new(Self { text, length, order: EpochOrder::default() }))
     }
 
     fn batch<'a>(&self, sequences: impl Iterator<Item = &'a [u16]>) -> Batch {
@@ -67,6 +75,20 @@ impl Characters {
     fn sequences(&self, part: &[u16]) -> usize {
         (part.len() - 1) / self.length
     }
+}
+
+/// The model that suits all texts.
+pub(super) fn model() -> SabLstmConfig {
+    let initialization = Initialization { input_gain: 32.0, ..Initialization::default() };
+    // The paper's text models have 1000 units. `k_top` is below the number of memories of a sequence: a model that never has
+    // to choose in training cannot choose on longer texts.
+    SabLstmConfig::new(0, 256).with_k_trunc(10).with_k_top(5).with_k_att(10).with_initialization(initialization)
+}
+
+/// The training that suits all texts.
+pub(super) fn train() -> TrainSettings {
+    let (learning_rate, validation_batches) = (1e-2, Some(100));
+    TrainSettings { updates: 10_000, batch: 32, learning_rate, validation_batches, ..TrainSettings::default() }
 }
 
 impl Task for Characters {

@@ -5,6 +5,8 @@ use super::{Answers, Asked, Batch, Input, InputKind, Metrics, OutputKind, Split,
 use crate::data::{ImageSet, Images};
 use crate::error::{LabError, Result};
 use crate::rng::{Draws, Purpose};
+use crate::settings::TrainSettings;
+use attentive::{Initialization, SabLstmConfig};
 
 /// One pixel a step, scaled to -0.5..0.5; the class is asked for on the last step. The last images of the training set
 /// validate.
@@ -93,6 +95,18 @@ impl PixelByPixel {
             Split::Test => (&self.set.test, 0..self.set.test.len()),
         }
     }
+}
+
+/// The model that suits images: one pixel is a small input, and the loss comes after hundreds of steps.
+pub(super) fn model(input_gain: f64) -> SabLstmConfig {
+    let initialization = Initialization { input_gain, forget_bias: 1.0, ..Initialization::default() };
+    SabLstmConfig::new(0, 128).with_initialization(initialization)
+}
+
+/// The training that suits images.
+pub(super) fn train() -> TrainSettings {
+    let (learning_rate, validation_batches) = (5e-3, Some(20));
+    TrainSettings { updates: 10_000, learning_rate, validation_batches, ..TrainSettings::default() }
 }
 
 impl Task for PixelByPixel {

@@ -128,10 +128,10 @@ impl<'a> Trainer<'a> {
             observer,
             stop,
             device_use,
-            threads: session.threads.or(settings.threads.get()).unwrap_or_else(cores),
+            threads: session.threads.or(settings.threads).unwrap_or_else(cores),
             budget,
-            max_seconds: session.max_seconds.or(settings.max_seconds.get()),
-            learner: Learner { model, adam, clip: settings.clip.get(), device },
+            max_seconds: session.max_seconds.or(settings.max_seconds),
+            learner: Learner { model, adam, clip: settings.clip, device },
             best,
             metrics: MetricsFile::resume(run.path(), state.update, state.last_validation)?,
             trace: AttentionTrace::resume(run.path(), state.update)?,
@@ -231,7 +231,7 @@ impl<'a> Trainer<'a> {
         }
         Ok(if state.update >= self.budget {
             Some(StopReason::Budget)
-        } else if self.settings.patience.get().is_some_and(|most| state.validations_since_best >= most) {
+        } else if self.settings.patience.is_some_and(|most| state.validations_since_best >= most) {
             Some(StopReason::Patience)
         } else if self.max_seconds.is_some_and(|most| state.seconds >= most) {
             Some(StopReason::Time)
@@ -310,7 +310,7 @@ impl<'a> Trainer<'a> {
     /// Judges the model on the validation set and keeps it if it is the best so far.
     fn validate(&mut self) -> Result<()> {
         let model = self.learner.model.valid();
-        let (device, most) = (self.learner.device.clone().inner(), self.settings.validation_batches.get());
+        let (device, most) = (self.learner.device.clone().inner(), self.settings.validation_batches);
         let judged = evaluate(&model, self.task, Split::Validation, self.settings.batch, most, self.threads, &device);
         let metrics = match judged {
             // Finite weights can still overflow; such a model is never the best.
@@ -338,7 +338,7 @@ impl<'a> Trainer<'a> {
     /// Records what one sequence is reminded of, when that is due: before the first update and every so often.
     fn trace_attention(&mut self) -> Result<()> {
         let update = self.state.update;
-        let due = self.settings.attention_every.get().is_some_and(|every| update.is_multiple_of(every));
+        let due = self.settings.attention_every.is_some_and(|every| update.is_multiple_of(every));
         let (true, false, Model::Sab(model)) = (due, self.trace.has(update), self.learner.model.valid()) else {
             return Ok(());
         };
@@ -366,7 +366,7 @@ impl<'a> Trainer<'a> {
 
 /// Updates in all: those of the epochs if there are such, else as the settings say.
 pub fn budget(experiment: &Experiment, task: &dyn Task) -> Result<u64> {
-    let Some(epochs) = experiment.train.epochs.get() else { return Ok(experiment.train.updates) };
+    let Some(epochs) = experiment.train.epochs else { return Ok(experiment.train.updates) };
     match task.updates_an_epoch(experiment.train.batch) {
         Some(updates) => Ok(updates.saturating_mul(epochs)),
         None => Err(LabError::Config(format!(
@@ -381,7 +381,7 @@ pub fn budget(experiment: &Experiment, task: &dyn Task) -> Result<u64> {
 fn identity(experiment: &Experiment) -> Result<String> {
     let mut same = experiment.clone();
     same.data_dir = Default::default();
-    same.train.threads = crate::experiment::Auto::WORD;
-    same.train.max_seconds = crate::experiment::Limit::WORD;
+    same.train.threads = None;
+    same.train.max_seconds = None;
     same.to_toml()
 }

@@ -1,8 +1,8 @@
 //! [`TrainSettings`]: how a model is trained.
 
-use super::values::{Auto, Limit};
 use super::wrong;
 use crate::error::Result;
+use attentive::number_or::{auto, none};
 use serde::{Deserialize, Serialize};
 
 /// How the learning rate changes.
@@ -28,9 +28,11 @@ pub struct TrainSettings {
     /// The budget; with `epochs` a number, they are the budget.
     pub updates: u64,
     /// Passes over the training data, for tasks that have such: a number or `"none"`.
-    pub epochs: Limit<u64>,
+    #[serde(with = "none")]
+    pub epochs: Option<u64>,
     /// Seconds of training after which to stop: a number or `"none"`.
-    pub max_seconds: Limit<f64>,
+    #[serde(with = "none")]
+    pub max_seconds: Option<f64>,
     /// Adam's step at the start.
     pub learning_rate: f64,
     /// How it changes.
@@ -48,15 +50,19 @@ pub struct TrainSettings {
     /// How strongly all weights decay, as in AdamW: each update takes away this times the learning rate of them.
     pub weight_decay: f64,
     /// The largest global norm of a gradient: a number or `"none"`.
-    pub clip: Limit<f64>,
+    #[serde(with = "none")]
+    pub clip: Option<f64>,
     /// Updates between validations.
     pub validate_every: u64,
     /// The most batches of a validation: a number or `"none"`.
-    pub validation_batches: Limit<u64>,
+    #[serde(with = "none")]
+    pub validation_batches: Option<u64>,
     /// The most batches of the test at the end: a number or `"none"`.
-    pub test_batches: Limit<u64>,
+    #[serde(with = "none")]
+    pub test_batches: Option<u64>,
     /// Validations without a better score after which to stop: a number or `"none"`.
-    pub patience: Limit<u64>,
+    #[serde(with = "none")]
+    pub patience: Option<u64>,
     /// The most updates that a kill may lose; checkpoints are written twice as often.
     pub checkpoint_every: u64,
     /// Checkpoints kept.
@@ -64,29 +70,63 @@ pub struct TrainSettings {
     /// Updates between lines of `metrics.jsonl`.
     pub log_every: u64,
     /// Updates between records of what one sequence is reminded of: a number or `"none"`.
-    pub attention_every: Limit<u64>,
+    #[serde(with = "none")]
+    pub attention_every: Option<u64>,
     /// Refused updates in a row after which training has failed.
     pub refusals: u64,
     /// Threads: a number or `"auto"`, one a core.
-    pub threads: Auto<usize>,
+    #[serde(with = "auto")]
+    pub threads: Option<usize>,
+}
+
+/// The settings that tasks start from.
+impl Default for TrainSettings {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            batch: 64,
+            updates: 20_000,
+            epochs: None,
+            max_seconds: None,
+            learning_rate: 1e-3,
+            schedule: Schedule::Cosine,
+            final_rate: 0.0,
+            warmup: 0,
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.0,
+            clip: Some(1.0),
+            validate_every: 500,
+            validation_batches: None,
+            test_batches: None,
+            patience: None,
+            checkpoint_every: 500,
+            keep: 2,
+            log_every: 50,
+            attention_every: Some(500),
+            refusals: 10,
+            threads: None,
+        }
+    }
 }
 
 impl TrainSettings {
-    pub(super) fn validate(&self) -> Result<()> {
+    pub(crate) fn validate(&self) -> Result<()> {
         let counts = [
             ("batch", self.batch as u64),
             ("updates", self.updates),
-            ("epochs", self.epochs.get().unwrap_or(1)),
+            ("epochs", self.epochs.unwrap_or(1)),
             ("validate_every", self.validate_every),
-            ("validation_batches", self.validation_batches.get().unwrap_or(1)),
-            ("test_batches", self.test_batches.get().unwrap_or(1)),
-            ("patience", self.patience.get().unwrap_or(1)),
+            ("validation_batches", self.validation_batches.unwrap_or(1)),
+            ("test_batches", self.test_batches.unwrap_or(1)),
+            ("patience", self.patience.unwrap_or(1)),
             ("checkpoint_every", self.checkpoint_every),
             ("keep", self.keep as u64),
             ("log_every", self.log_every),
-            ("attention_every", self.attention_every.get().unwrap_or(1)),
+            ("attention_every", self.attention_every.unwrap_or(1)),
             ("refusals", self.refusals),
-            ("threads", self.threads.get().unwrap_or(1) as u64),
+            ("threads", self.threads.unwrap_or(1) as u64),
         ];
         if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
             return Err(wrong(&format!("train.{key}"), 0, "at least 1"));
@@ -97,8 +137,8 @@ impl TrainSettings {
         let positive = [
             ("learning_rate", self.learning_rate),
             ("epsilon", self.epsilon),
-            ("clip", self.clip.get().unwrap_or(1.0)),
-            ("max_seconds", self.max_seconds.get().unwrap_or(1.0)),
+            ("clip", self.clip.unwrap_or(1.0)),
+            ("max_seconds", self.max_seconds.unwrap_or(1.0)),
         ];
         for (key, value) in positive {
             if !(value > 0.0 && value.is_finite()) {
