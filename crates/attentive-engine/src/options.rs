@@ -119,7 +119,10 @@ pub mod number_or {
         match Read::deserialize(from) {
             Ok(Read::Number(number)) => Ok(Some(number)),
             Ok(Read::Word(text)) if text == word => Ok(None),
-            _ => Err(Error::custom(format!("expected {what} or \"{word}\""))),
+            Ok(Read::Word(text)) => {
+                Err(Error::custom(format!("invalid word \"{text}\", expected {what} or \"{word}\"")))
+            }
+            Err(_) => Err(Error::custom(format!("expected {what} or \"{word}\""))),
         }
     }
 

@@ -41,51 +41,88 @@ impl Default for Initialization {
 /// assert!(config.with_k_att(0).validate().unwrap_err().to_string().contains("`k_att` is 0"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default = "SabLstmConfig::unsized_layer", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct SabLstmConfig {
     /// Size of a dense input, or number of different tokens. A file need not name it where the data decides: it is 0 then,
     /// and no layer can be made before it is set.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub input: usize,
     /// Size of the hidden state.
     pub hidden: usize,
     /// The recurrent cell (R1, R15).
+    #[serde(default)]
     pub cell: Cell,
     /// How memories are scored (R3, R16).
+    #[serde(default)]
     pub scorer: Scorer,
     /// How scores become weights (R4-R6, R17).
+    #[serde(default)]
     pub sparsifier: Sparsifier,
     /// Which states are stored (R2, R18).
+    #[serde(default)]
     pub store: Store,
     /// How much a state must differ from the last stored one, as a fraction of its own norm; for [`Store::Novelty`] (R18).
+    #[serde(default = "defaults::novelty")]
     pub novelty: f64,
     /// The most memories that are kept besides the null slot; `None` (`"none"` in a file) keeps all (R18).
-    #[serde(with = "number_or::none")]
+    #[serde(default, with = "number_or::none")]
     pub capacity: Option<usize>,
     /// Which memory makes room when the capacity is reached (R18).
+    #[serde(default)]
     pub evict: Evict,
     /// How many memories a step may be reminded of (R4, R6).
+    #[serde(default = "defaults::k_top")]
     pub k_top: KTop,
     /// Only every `k_att`-th hidden state can be stored (R2).
+    #[serde(default = "defaults::k_att")]
     pub k_att: usize,
     /// How many steps the sequential gradient runs (R9).
+    #[serde(default = "defaults::k_trunc")]
     pub k_trunc: KTrunc,
     /// Where the truncation points lie (R9).
+    #[serde(default = "defaults::trunc_phase")]
     pub trunc_phase: TruncPhase,
     /// Whether gradient enters a memory and the steps before it (R11).
+    #[serde(default = "defaults::mental_updates")]
     pub mental_updates: bool,
     /// What the gradient of the scores reaches (R10).
+    #[serde(default = "defaults::score_gradient")]
     pub score_gradient: ScoreGradient,
     /// How often gradient may skip (R12).
+    #[serde(default = "defaults::hops")]
     pub hops: Hops,
     /// How the parameters start; `start` in a file.
-    #[serde(rename = "start", alias = "initialization")]
+    #[serde(default, rename = "start", alias = "initialization")]
     pub initialization: Initialization,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
+}
+
+/// The values of keys that a file leaves out.
+mod defaults {
+    use super::{Hops, KTop, KTrunc, ScoreGradient, StoreRule, TruncPhase};
+
+    macro_rules! values {
+        ($($key:ident: $type:ty = $value:expr;)+) => {$(
+            pub(super) fn $key() -> $type {
+                $value
+            }
+        )+};
+    }
+
+    values! {
+        novelty: f64 = StoreRule::default().novelty;
+        k_top: KTop = KTop::Count(5);
+        k_att: usize = 1;
+        k_trunc: KTrunc = KTrunc::Every(5);
+        trunc_phase: TruncPhase = TruncPhase::Random;
+        mental_updates: bool = true;
+        score_gradient: ScoreGradient = ScoreGradient::Weights;
+        hops: Hops = Hops::All;
+    }
 }
 
 impl Config for SabLstmConfig {}
@@ -111,23 +148,18 @@ impl SabLstmConfig {
             scorer: Scorer::default(),
             sparsifier: Sparsifier::default(),
             store: Store::default(),
-            novelty: StoreRule::default().novelty,
+            novelty: defaults::novelty(),
             capacity: None,
             evict: Evict::default(),
-            k_top: KTop::Count(5),
-            k_att: 1,
-            k_trunc: KTrunc::Every(5),
-            trunc_phase: TruncPhase::Random,
-            mental_updates: true,
-            score_gradient: ScoreGradient::Weights,
-            hops: Hops::All,
+            k_top: defaults::k_top(),
+            k_att: defaults::k_att(),
+            k_trunc: defaults::k_trunc(),
+            trunc_phase: defaults::trunc_phase(),
+            mental_updates: defaults::mental_updates(),
+            score_gradient: defaults::score_gradient(),
+            hops: defaults::hops(),
             initialization: Initialization::default(),
         }
-    }
-
-    /// What a file leaves out.
-    fn unsized_layer() -> Self {
-        Self::new(0, 0)
     }
 
     setters! {

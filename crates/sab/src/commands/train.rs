@@ -5,7 +5,7 @@ use super::{print, print_json};
 use crate::device::DeviceName;
 use crate::display::Style;
 use crate::error::{LabError, Result};
-use crate::experiment::{Experiment, parse_change, parse_value};
+use crate::experiment::{Experiment, TaskSettings, parse_change, parse_value};
 use crate::run_dir::RunDir;
 use crate::runs;
 use crate::train::{Session, Stop};
@@ -13,12 +13,12 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use toml::Value;
 
-/// Train a model on a task, or go on with a run
+/// Train a model on a task, or continue a run
 ///
-/// TASK is copy, adding, ptb, text8, text, pmnist, cifar10 or csv, or a TOML file that describes an experiment. Everything
-/// a run makes is in its run directory, under runs/ if --run does not say otherwise.
+/// TASK is one of the tasks below, or a TOML file that describes an experiment. The run directory holds everything a run
+/// writes; it is a new folder under runs/ unless --run names another.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = after_help())]
 pub struct TrainArguments {
     /// A task, or a TOML file
     #[arg(value_name = "TASK|FILE", required_unless_present = "resume")]
@@ -122,6 +122,13 @@ struct Show {
     dashboard: bool,
 }
 
+/// All tasks and some examples.
+fn after_help() -> String {
+    let line = |task: &TaskSettings| format!("  {:<9}{}\n", task.name(), task.kind().help());
+    let tasks: String = TaskSettings::all().iter().map(line).collect();
+    format!("Tasks:\n{tasks}\n{EXAMPLES}")
+}
+
 const EXAMPLES: &str = "\
 Examples:
   sab train copy                                   the paper's copy task, T=100, a few minutes
@@ -130,8 +137,8 @@ Examples:
   sab train pmnist --data-dir data --max-time 45m
   sab train text --file book.txt --hidden 256
   sab train experiments/my.toml --set train.clip=none
-  sab train copy --dry-run                         every key and its value
-  sab train copy --device wgpu                     on a GPU, if this sab was built with the feature wgpu
+  sab train copy --dry-run                         print every key and its value
+  sab train copy --device wgpu                     on a GPU, if sab was built with the feature `wgpu`
   sab train --resume runs/long                     after Ctrl-C, a crash or a power cut";
 
 /// Seconds of `90`, `90s`, `15m` or `2h`.

@@ -61,12 +61,12 @@ impl Experiment {
             None => Ok(None),
             Some(Value::String(word)) => Ok(Some(word.clone())),
             Some(other) => {
-                Err(LabError::Config(format!("`{section}.{key}` is {other} in {origin}: it is a word in quotes")))
+                Err(LabError::Config(format!("`{section}.{key}` is {other} in {origin}: expected a word in quotes")))
             }
         };
         let Some(task) = word("task", "name")? else {
             let names = TASK_NAMES.join(", ");
-            return Err(LabError::Config(format!("{origin} has no `task.name`: one of {names}")));
+            return Err(LabError::Config(format!("{origin} has no `task.name`: expected one of {names}")));
         };
         let known = Self::defaults(TaskSettings::of_name(&task)?, word("model", "kind")?.as_deref())?;
         let defaults = Table::try_from(&known).map_err(|why| LabError::Config(why.to_string()))?;
@@ -145,21 +145,24 @@ fn explain(why: &toml::de::Error, defaults: &Table, given: &Table, origin: &str)
         let mut table = defaults.clone();
         keys::set(&mut table, &key, value.clone()).ok()?;
         let why = table.try_into::<Experiment>().err()?;
-        Some(wrong(&key, value, in_words(why.message())))
+        Some(wrong(&key, value, &in_words(why.message())))
     };
     let found = keys::flatten(given).into_iter().find_map(alone);
     found.unwrap_or_else(|| LabError::Config(format!("{origin}: {}", why.message())))
 }
 
-/// What serde says of a value of the wrong kind, for people who do not write Rust.
-fn in_words(message: &str) -> &str {
-    match message.rsplit_once("expected ").map(|(_, kind)| kind.trim_end()) {
-        Some("usize" | "u64") => "expected a whole number, 0 or more",
-        Some("f64") => "expected a number",
-        Some("a boolean") => "expected true or false",
-        Some("a string") => "expected a word in quotes",
-        _ => message,
-    }
+/// Serde's message about a value of the wrong kind, for people who do not write Rust.
+fn in_words(message: &str) -> String {
+    let message = message.trim_end();
+    let Some((_, kind)) = message.rsplit_once("expected ") else { return message.to_string() };
+    let kind = match kind {
+        "usize" | "u64" => "a whole number, 0 or more",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "a word in quotes",
+        kind => kind,
+    };
+    format!("expected {kind}")
 }
 
 #[cfg(test)]

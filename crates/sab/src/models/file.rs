@@ -1,6 +1,7 @@
 //! Tensors in safetensors files: the model as PyTorch orders it, and checkpoints.
 
 use super::Parameter;
+use crate::data::hexadecimal;
 use crate::error::{LabError, Result};
 use attentive::{Cell, Owner, SabLstmConfig, Scorer};
 use safetensors::{Dtype, SafeTensors, View};
@@ -35,19 +36,18 @@ fn names() -> Vec<(String, String)> {
 /// Names and orders parameters as PyTorch does, which keeps matrices as `[d_output, d_input]`. Those of a Transformer keep
 /// Burn's.
 pub fn to_pytorch(parameters: Vec<Parameter>) -> Vec<Parameter> {
-    let names = names();
-    let turn = |parameter: Parameter| match names.iter().find(|(ours, _)| *ours == parameter.name) {
-        Some((_, theirs)) => turned(Parameter { name: theirs.clone(), ..parameter }),
-        None => parameter,
-    };
-    parameters.into_iter().map(turn).collect()
+    renamed(parameters, names())
 }
 
-/// The way back from [`to_pytorch`].
+/// The inverse of [`to_pytorch`].
 pub fn from_pytorch(parameters: Vec<Parameter>) -> Vec<Parameter> {
-    let names = names();
-    let turn = |parameter: Parameter| match names.iter().find(|(_, theirs)| *theirs == parameter.name) {
-        Some((ours, _)) => turned(Parameter { name: ours.clone(), ..parameter }),
+    renamed(parameters, names().into_iter().map(|(ours, theirs)| (theirs, ours)).collect())
+}
+
+/// Gives parameters with a name in `names` the other name and the other order.
+fn renamed(parameters: Vec<Parameter>, names: Vec<(String, String)>) -> Vec<Parameter> {
+    let turn = |parameter: Parameter| match names.iter().find(|(name, _)| *name == parameter.name) {
+        Some((_, other)) => turned(Parameter { name: other.clone(), ..parameter }),
         None => parameter,
     };
     parameters.into_iter().map(turn).collect()
@@ -166,7 +166,7 @@ fn digest(parameters: &[Parameter]) -> String {
         let bytes: Vec<u8> = parameter.values.iter().flat_map(|x| x.to_le_bytes()).collect();
         hash.update(&bytes);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(hash)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::device::cpu;
 use crate::error::{LabError, Result};
 use crate::experiment::ModelSettings;
 use crate::tasks::{Answers, Batch, InputKind, OutputKind};
-use attentive::{ForwardOptions, KTop, SabLstmConfig, cross_entropy};
+use attentive::{ForwardOptions, SabLstmConfig, cross_entropy};
 use burn::module::{Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::sync::{Mutex, PoisonError};
@@ -75,9 +75,8 @@ impl Model {
         match self {
             Self::Sab(model) => {
                 let out = model.run(batch, options, device)?;
-                let attends = model.lstm.config().k_top != KTop::Count(0);
                 let stored = || (0..out.state.batch()).map(|row| out.state.slots(row) - 1).sum();
-                let stored = attends.then(stored);
+                let stored = model.attends().then(stored);
                 Ok((model.read(batch, &out, device)?, stored))
             }
             Self::Transformer(model) => Ok((model.answer(batch, device)?, None)),

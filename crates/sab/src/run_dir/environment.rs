@@ -41,7 +41,7 @@ impl Environment {
     pub fn here(threads: usize, seed: u64, device: DeviceUse) -> Self {
         Self {
             sab: env!("CARGO_PKG_VERSION"),
-            burn: "0.22.1",
+            burn: env!("SAB_BURN"),
             rustc: env!("SAB_RUSTC"),
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             cpu: cpu(),
@@ -96,7 +96,7 @@ pub fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// The value of a line `key: value` of a file under `/proc`; empty elsewhere than on Linux.
+/// The value of a line `key: value` of a file under `/proc`, which only Linux has.
 fn of_proc(file: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;
@@ -108,16 +108,17 @@ fn cpu() -> String {
 }
 
 fn memory() -> Option<u64> {
-    of_meminfo("MemTotal")
+    bytes_of_proc("/proc/meminfo", "MemTotal")
 }
 
-/// Bytes of memory that are free, where the system says.
+/// Bytes of free memory, if the system tells.
 pub fn available_memory() -> Option<u64> {
-    of_meminfo("MemAvailable")
+    bytes_of_proc("/proc/meminfo", "MemAvailable")
 }
 
-fn of_meminfo(key: &str) -> Option<u64> {
-    let kib: u64 = of_proc("/proc/meminfo", key)?.split(' ').next()?.parse().ok()?;
+/// The bytes of a line `key:  123 kB` of a file under `/proc`, which only Linux has.
+pub fn bytes_of_proc(file: &str, key: &str) -> Option<u64> {
+    let kib: u64 = of_proc(file, key)?.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
 

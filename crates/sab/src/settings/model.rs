@@ -43,7 +43,7 @@ impl ModelSettings {
         match kind {
             None | Some("sab") => Ok(Self::Sab(lstm)),
             Some("transformer") => Ok(Self::Transformer(TransformerSettings::default())),
-            Some(other) => Err(wrong("model.kind", format!("\"{other}\""), "\"sab\" or \"transformer\"")),
+            Some(other) => Err(wrong("model.kind", format!("\"{other}\""), "expected \"sab\" or \"transformer\"")),
         }
     }
 
