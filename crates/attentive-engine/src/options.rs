@@ -36,7 +36,8 @@ impl From<Option<usize>> for KTrunc {
     }
 }
 
-/// Where the grid of truncation points lies: steps with `(t + phase) % k_trunc == 0` are the last of their segment (R9).
+/// Where the grid of truncation points lies: steps with `(t + phase) % k_trunc == 0` are the last of their segment
+/// (R9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TruncPhase {
     /// The same grid for every batch.
@@ -90,7 +91,8 @@ pub enum Hops {
     One,
 }
 
-/// Values of a configuration that are a number or one word, for the `with` attribute of serde: a missing number is the word.
+/// Values of a configuration that are a number or one word, for the `with` attribute of serde: a missing number is the
+/// word.
 #[cfg(feature = "serde")]
 pub mod number_or {
     use super::{KTop, KTrunc, TruncPhase};

@@ -15,8 +15,8 @@ pub struct Initialization {
     /// All weights are uniform in `±bound`; `None` (`"auto"` in a file) takes `1 / sqrt(hidden)`.
     #[serde(with = "number_or::auto")]
     pub bound: Option<f64>,
-    /// The input weights are multiplied by this: the square root of `hidden` makes one token as strong as all hidden units
-    /// together.
+    /// The input weights are multiplied by this: the square root of `hidden` makes one token as strong as all hidden
+    /// units together.
     pub input_gain: f64,
     /// W1 and W2 are multiplied by this.
     pub attention_gain: f64,
@@ -43,8 +43,8 @@ impl Default for Initialization {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SabLstmConfig {
-    /// Size of a dense input, or number of different tokens. A file need not name it where the data decides: it is 0 then,
-    /// and no layer can be made before it is set.
+    /// Size of a dense input, or number of different tokens. A file need not name it where the data decides: it is 0
+    /// then, and no layer can be made before it is set.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub input: usize,
     /// Size of the hidden state.
@@ -61,7 +61,8 @@ pub struct SabLstmConfig {
     /// Which states are stored (R2, R18).
     #[serde(default)]
     pub store: Store,
-    /// How much a state must differ from the last stored one, as a fraction of its own norm; for [`Store::Novelty`] (R18).
+    /// How much a state must differ from the last stored one, as a fraction of its own norm; for [`Store::Novelty`]
+    /// (R18).
     #[serde(default = "defaults::novelty")]
     pub novelty: f64,
     /// The most memories that are kept besides the null slot; `None` (`"none"` in a file) keeps all (R18).

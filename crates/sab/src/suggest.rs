@@ -10,7 +10,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// The end of an error about an unknown name: the nearest name, or all of them. `what` says what they are, in the plural.
+/// The end of an error about an unknown name: the nearest name, or all of them. `what` says what they are, in the
+/// plural.
 pub fn did_you_mean(word: &str, names: &[&str], what: &str) -> String {
     match nearest(word, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),

@@ -1,4 +1,5 @@
-//! The top-level modules of each crate form no cycle, and those of the laboratory keep to the order in docs/extending.md.
+//! The top-level modules of each crate form no cycle, and those of the laboratory keep to the order in
+//! docs/extending.md.
 //!
 //! `cargo test --release -p attentive-sab --test module_graph -- --nocapture` prints the graphs.
 
@@ -38,8 +39,8 @@ fn is_word(token: Option<&TokenTree>, word: &str) -> bool {
     matches!(token, Some(TokenTree::Ident(found)) if found == word)
 }
 
-/// The names right below the crate's root that code names, by `crate::` or by as many `super::` as it is deep: `depth` is 1 in
-/// the file of a top-level module. Comments, strings and unit tests do not count.
+/// The names right below the crate's root that code names, by `crate::` or by as many `super::` as it is deep: `depth`
+/// is 1 in the file of a top-level module. Comments, strings and unit tests do not count.
 fn names_below_root(tokens: &[TokenTree], depth: usize) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let (mut place, mut next_is_test) = (0, false);

@@ -14,33 +14,33 @@ use clap::Args;
 use serde_json::json;
 use std::time::Instant;
 
-/// Measure what the trainer costs beside the bare step: forward, loss, backward, clip, Adam on one batch
+/// Measure the overhead of the trainer over a bare training step
 ///
-/// Both run in turn; the best round of each counts. The trainer's time has everything in it: data, metrics, validation,
-/// checkpoints.
+/// A bare step is forward, loss, backward, clipping and Adam on one batch. The time of the trainer includes everything:
+/// data, metrics, validation, checkpoints. Both run in turn, and the best round of each counts.
 #[derive(Args, Debug)]
 pub struct BenchArguments {
     /// A task that needs no data
     #[arg(default_value = "copy")]
     task: String,
 
-    /// Change any key of the configuration; can be given again
+    /// Change a key of the configuration; repeat for more keys
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Updates a round
+    /// Updates per round
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     updates: u32,
 
-    /// Rounds of each
+    /// Number of rounds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Threads
+    /// Number of threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 
-    /// Where to run the model
+    /// The device to run the model on
     #[arg(long, value_enum, value_name = "DEVICE", default_value = "cpu")]
     device: DeviceName,
 
@@ -90,7 +90,7 @@ fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize, device: D
         let learned = learner.learn(&batch, &options, settings.learning_rate, None)?;
         if learned.is_none() {
             return Err(LabError::Diverged(
-                "the loss or the gradient is not a finite number: try a smaller rate".into(),
+                "the loss or the gradient is not a finite number: try a smaller learning rate".into(),
             ));
         }
     }

@@ -1,7 +1,7 @@
 //! Data sets: loading, fetching and checking them.
 //!
-//! Loaders never trust a file: a missing, truncated, mislabelled or hostile one is an error that names the file, what
-//! is wrong with it and how to get a good one.
+//! Loaders never trust a file. A missing, truncated, mislabelled or hostile one is an error that names the file, the
+//! fault and the way to a good one.
 
 mod alphabet;
 mod catalogue;

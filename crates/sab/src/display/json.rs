@@ -5,7 +5,7 @@ use crate::train::{NoteKind, Observer, Progress, Validation};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// One object a line. `event` says what it is: `progress`, `validation` or `note`. NaN and infinities are `null`, as
+/// One object per line. `event` names its kind: `progress`, `validation` or `note`. NaN and infinities are `null`, as
 /// JSON has no word for them.
 pub struct Json<W: Write> {
     out: W,

@@ -116,7 +116,7 @@ pub fn updates(progress: &Progress) -> String {
     }
 }
 
-/// All of a progress report in a line.
+/// A whole progress report in a line.
 pub fn progress_line(progress: &Progress) -> String {
     let mut line = format!("update {}  loss {:>COLUMN$}", updates(progress), number(progress.loss));
     push_metrics(&mut line, &progress.metrics);
@@ -144,7 +144,7 @@ pub fn validation_line(validation: &Validation, digits: usize) -> String {
     line
 }
 
-/// A note in a line; that it is a warning is said.
+/// A note in a line, marked if it is a warning.
 pub fn note_line(kind: NoteKind, text: &str) -> String {
     match kind {
         NoteKind::Info => text.to_owned(),

@@ -1,8 +1,8 @@
-//! How training is shown: nothing, JSON lines, lines of text, a progress bar or a dashboard.
+//! Shows training: nothing, JSON lines, lines of text, a progress bar or a dashboard.
 //!
-//! A display is an [`Observer`] of the trainer and decides which of its reports are worth showing. Text for people goes to
-//! stderr, JSON for programs to stdout. A display never stops the training: if its output is closed, training goes on in
-//! silence.
+//! A display is an [`Observer`] of the trainer and decides which of its reports are worth showing. Text for people goes
+//! to stderr, JSON for programs to stdout. A display never stops the training: if its output is closed, training goes
+//! on in silence.
 
 mod bar;
 mod dashboard;
@@ -28,10 +28,10 @@ use throttle::Throttle;
 /// The least time between two lines of progress.
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
-/// Shows a run while it goes on.
+/// Shows a run while it trains.
 pub trait Display: Observer {
-    /// Shows what is still to be shown and leaves the terminal clean. A second call does nothing; dropping the display
-    /// does the same.
+    /// Shows everything that is still pending and leaves the terminal clean. A second call does nothing; dropping the
+    /// display does the same.
     fn finish(&mut self);
 }
 
@@ -43,7 +43,7 @@ pub enum Style {
     Auto,
     /// Warnings only.
     Quiet,
-    /// One JSON object a line on stdout, for programs.
+    /// One JSON object per line on stdout, for programs.
     Json,
     /// A line of text every few seconds.
     Lines,
@@ -55,8 +55,7 @@ pub enum Style {
 
 /// Makes the display of a style for a run called `title`.
 ///
-/// A bar and a dashboard need stderr to be a terminal; elsewhere lines are shown in their place, with a note that says
-/// so.
+/// A bar and a dashboard need stderr to be a terminal; elsewhere the display falls back to lines, with a note.
 pub fn display(style: Style, title: &str) -> Box<dyn Display> {
     let lines = || Lines::new(io::stderr(), Throttle::new(BETWEEN_LINES), title);
     match style {
@@ -75,7 +74,7 @@ pub fn display(style: Style, title: &str) -> Box<dyn Display> {
 }
 
 fn in_place_of(wanted: &str, why: &str, mut lines: Lines<io::Stderr>) -> Box<dyn Display> {
-    lines.note(NoteKind::Info, &format!("{why}: lines are shown in place of the {wanted}"));
+    lines.note(NoteKind::Info, &format!("{why}: showing lines instead of the {wanted}"));
     Box::new(lines)
 }
 

@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use toml::Table;
 
-/// A task, a model and how it is trained.
+/// A task, a model and its training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Where data sets are.
+    /// The folder of the data sets.
     pub data_dir: PathBuf,
-    /// What is learned.
+    /// The task to learn.
     pub task: TaskSettings,
-    /// What learns it.
+    /// The model that learns it.
     pub model: ModelSettings,
-    /// How.
+    /// The training.
     pub train: TrainSettings,
 }
 
@@ -41,13 +41,13 @@ impl Experiment {
         Self::resolve(task_table(name), overrides, "the command line")
     }
 
-    /// What a file says over the defaults of its task, changed by `overrides`.
+    /// The defaults of a task, changed by a TOML file and then by `overrides`.
     pub fn of_file(path: &Path, overrides: &[(String, Value)]) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|why| LabError::file("read", path, &why))?;
         Self::of_text(&text, &path.display().to_string(), overrides)
     }
 
-    /// What a text in TOML says over the defaults of its task, changed by `overrides`.
+    /// The defaults of a task, changed by a text in TOML and then by `overrides`.
     pub fn of_text(text: &str, origin: &str, overrides: &[(String, Value)]) -> Result<Self> {
         let table: Table = text.parse().map_err(|why| LabError::Config(format!("{origin} is not TOML: {why}")))?;
         Self::resolve(table, overrides, origin)
@@ -90,9 +90,9 @@ impl Experiment {
         toml::to_string(self).map_err(|why| LabError::Config(why.to_string()))
     }
 
-    /// The keys on which two experiments differ, as far as they bear on the result: `key is A, not B`.
+    /// The keys that differ between two experiments and affect the result: `key is A, not B`.
     pub fn differences(&self, other: &Self) -> Result<Vec<String>> {
-        // Where the data lies, how many threads there are and how often something is written changes no metric.
+        // The place of the data, the number of threads and the frequency of writing change no metric.
         const NO_MATTER: [&str; 6] = [
             "data_dir",
             "train.threads",
@@ -139,7 +139,7 @@ fn task_table(name: &str) -> Table {
     Table::from_iter([("task".to_string(), Value::Table(task))])
 }
 
-/// Which of the given values does not fit. Serde names the section only, so each is tried by itself.
+/// Finds the value that does not fit. Serde names the section only, so each value is tried by itself.
 fn explain(why: &toml::de::Error, defaults: &Table, given: &Table, origin: &str) -> LabError {
     let alone = |(key, value): (String, Value)| {
         let mut table = defaults.clone();

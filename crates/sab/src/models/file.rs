@@ -16,8 +16,8 @@ const METADATA: &str = "sab";
 /// Files larger than this are not ours.
 const LARGEST: u64 = 16 << 30;
 
-/// Names of a [`SabModel`](super::SabModel)'s parameters: here, and in the file. Those of the layer follow from what its
-/// parts declare.
+/// Names of a [`SabModel`](super::SabModel)'s parameters: here, and in the file. Those of the layer follow from what
+/// its parts declare.
 fn names() -> Vec<(String, String)> {
     let layers = Cell::ALL.iter().flat_map(|cell| Scorer::ALL.iter().map(move |scorer| (*cell, *scorer)));
     let declared =
@@ -33,8 +33,8 @@ fn names() -> Vec<(String, String)> {
     of_layer.chain(of_readout).collect()
 }
 
-/// Names and orders parameters as PyTorch does, which keeps matrices as `[d_output, d_input]`. Those of a Transformer keep
-/// Burn's.
+/// Names and orders parameters as PyTorch does, which keeps matrices as `[d_output, d_input]`. Those of a Transformer
+/// keep Burn's.
 pub fn to_pytorch(parameters: Vec<Parameter>) -> Vec<Parameter> {
     renamed(parameters, names())
 }
@@ -105,7 +105,7 @@ pub fn to_bytes(parameters: &[Parameter], facts: &impl serde::Serialize) -> Resu
         .map_err(|why| wrong(why.to_string()))
 }
 
-/// What a safetensors file holds.
+/// The content of a safetensors file.
 #[derive(Debug)]
 pub struct Content<T> {
     /// Its tensors.
@@ -125,7 +125,7 @@ pub fn read<T: serde::de::DeserializeOwned>(path: &Path, hint: &str) -> Result<C
     from_bytes(&bytes).map_err(wrong)
 }
 
-/// What [`read`] does, on bytes; the error says what is wrong with them.
+/// [`read`] for bytes; the error says what is wrong with them.
 pub fn from_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> std::result::Result<Content<T>, String> {
     let (_, header) =
         SafeTensors::read_metadata(bytes).map_err(|why| format!("is not a safetensors file or is damaged ({why})"))?;

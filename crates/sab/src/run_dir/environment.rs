@@ -1,4 +1,4 @@
-//! `environment.json`: what a run was made with.
+//! `environment.json`: programs, machine and devices of a run.
 
 use crate::device::{DeviceName, adapter};
 use burn::tensor::Device;
@@ -8,9 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Programs, machine and seed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Environment {
-    /// Of this program.
+    /// The version of this program.
     pub sab: &'static str,
-    /// Of the framework.
+    /// The version of the framework.
     pub burn: &'static str,
     /// The compiler.
     pub rustc: &'static str,
@@ -22,9 +22,9 @@ pub struct Environment {
     pub cores: usize,
     /// Whether the fast kernels can run.
     pub avx2_fma: bool,
-    /// Memory in bytes, where the system says.
+    /// Memory in bytes, if the system tells.
     pub memory: Option<u64>,
-    /// What it was trained on: one device, or several in turn if it was resumed elsewhere.
+    /// The devices it was trained on: one, or several in turn if it was resumed elsewhere.
     pub devices: Vec<DeviceUse>,
     /// Threads of the run.
     pub threads: usize,
@@ -63,7 +63,7 @@ impl Environment {
 pub struct DeviceUse {
     /// Its name.
     pub device: DeviceName,
-    /// What it calls itself, if it is a GPU.
+    /// The name that a GPU gives itself.
     pub adapter: Option<String>,
     /// Updates done before.
     pub from_update: u64,
@@ -76,7 +76,7 @@ impl DeviceUse {
     }
 }
 
-/// In words: its name, and what it calls itself.
+/// In words: its name, and the name that a GPU gives itself.
 impl std::fmt::Display for DeviceUse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.adapter {

@@ -1,4 +1,4 @@
-//! [`ModelSettings`]: what learns.
+//! [`ModelSettings`]: the settings of a model.
 
 use super::within;
 use super::wrong;
@@ -6,12 +6,12 @@ use crate::error::{LabError, Result};
 use attentive::{Cell, KTop, KTrunc, SabLstmConfig, Scorer, Sparsifier, Store};
 use serde::{Deserialize, Serialize};
 
-/// What learns. The key `kind` says which; each has keys of its own.
+/// The settings of a model. The key `kind` names the family; each has keys of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum ModelSettings {
-    /// The family of the paper: LSTM, with self-attention, SAB and its variants. The task decides the size of the input, so
-    /// that it is 0 here.
+    /// The family of the paper: LSTM, with self-attention, SAB and its variants. The task decides the size of the
+    /// input, so that it is 0 here.
     Sab(SabLstmConfig),
     /// A Transformer encoder.
     Transformer(TransformerSettings),
@@ -84,7 +84,7 @@ impl ModelSettings {
         }
     }
 
-    /// About how many multiplications one sequence of training takes: enough to tell a long run from a short one.
+    /// A rough number of multiplications per training sequence: enough to tell a long run from a short one.
     pub fn work(&self, steps: f64) -> f64 {
         match self {
             Self::Sab(lstm) => {
@@ -112,7 +112,7 @@ impl ModelSettings {
         }
     }
 
-    /// What stands out, for the name of a run.
+    /// The settings that stand out, for the name of a run.
     pub fn short_name(&self) -> String {
         match self {
             Self::Transformer(_) => "transformer".into(),

@@ -1,4 +1,4 @@
-//! [`TrainSettings`]: how a model is trained.
+//! [`TrainSettings`]: the settings of training.
 
 use super::wrong;
 use crate::error::Result;
@@ -21,33 +21,33 @@ pub enum Schedule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainSettings {
-    /// Weights, batches and truncation phases are drawn from this.
+    /// The seed of weights, batches and truncation phases.
     pub seed: u64,
-    /// Sequences a batch.
+    /// Sequences per batch.
     pub batch: usize,
-    /// The budget; with `epochs` a number, they are the budget.
+    /// The budget, unless `epochs` is a number.
     pub updates: u64,
-    /// Passes over the training data, for tasks that have such: a number or `"none"`.
+    /// The budget in passes over the training data: a number or `"none"`. Generated tasks have no passes.
     #[serde(with = "none")]
     pub epochs: Option<u64>,
-    /// Seconds of training after which to stop: a number or `"none"`.
+    /// Stops after this many seconds of training: a number or `"none"`.
     #[serde(with = "none")]
     pub max_seconds: Option<f64>,
-    /// Adam's step at the start.
+    /// The initial learning rate.
     pub learning_rate: f64,
-    /// How it changes.
+    /// The schedule of the learning rate.
     pub schedule: Schedule,
     /// The last rate as a fraction of the first.
     pub final_rate: f64,
-    /// Updates over which the rate rises from nothing at the start.
+    /// Updates over which the rate rises from zero at the start.
     pub warmup: u64,
-    /// Adam's decay of the mean gradient.
+    /// The decay of Adam's first moment.
     pub beta1: f64,
-    /// Adam's decay of the mean squared gradient.
+    /// The decay of Adam's second moment.
     pub beta2: f64,
-    /// What Adam adds to the root of the mean square.
+    /// Added to the root of Adam's second moment.
     pub epsilon: f64,
-    /// How strongly all weights decay, as in AdamW: each update takes away this times the learning rate of them.
+    /// Weight decay as in AdamW: each update shrinks all weights by this times the learning rate.
     pub weight_decay: f64,
     /// The largest global norm of a gradient: a number or `"none"`.
     #[serde(with = "none")]
@@ -60,7 +60,7 @@ pub struct TrainSettings {
     /// The most batches of the test at the end: a number or `"none"`.
     #[serde(with = "none")]
     pub test_batches: Option<u64>,
-    /// Validations without a better score after which to stop: a number or `"none"`.
+    /// Stops after this many validations without a better score: a number or `"none"`.
     #[serde(with = "none")]
     pub patience: Option<u64>,
     /// The most updates that a kill may lose; checkpoints are written twice as often.
@@ -69,12 +69,12 @@ pub struct TrainSettings {
     pub keep: usize,
     /// Updates between lines of `metrics.jsonl`.
     pub log_every: u64,
-    /// Updates between records of what one sequence is reminded of: a number or `"none"`.
+    /// Updates between records of the reminders of one sequence: a number or `"none"`.
     #[serde(with = "none")]
     pub attention_every: Option<u64>,
-    /// Refused updates in a row after which training has failed.
+    /// Training fails after this many refused updates in a row.
     pub refusals: u64,
-    /// Threads: a number or `"auto"`, one a core.
+    /// Threads: a number or `"auto"`, one per core.
     #[serde(with = "auto")]
     pub threads: Option<usize>,
 }

@@ -26,16 +26,16 @@ impl Characters {
             if part.len() < length + 1 {
                 let have = part.len();
                 return Err(LabError::Config(format!(
-                    "`task.length` is {length}, but the {name} part of the text has {have} characters: it needs one more \
-                     than a sequence; use a shorter --length or a longer text"
+                    "`task.length` is {length}, but the {name} part of the text has {have} characters: it needs one \
+                     more than a sequence; use a shorter --length or a longer text"
                 )));
             }
         }
         Ok(Box::new(Self { text, length, order: EpochOrder::default() }))
     }
 
-    /// A whole text to judge a model on, in the symbols that are kept with the model. A rest at its end that is shorter than
-    /// a sequence does not count.
+    /// A whole text to judge a model on, in the symbols that are kept with the model. A rest at its end that is shorter
+    /// than a sequence does not count.
     pub(super) fn of_model(path: &Path, facts: &TaskFacts, length: usize) -> Result<Box<dyn Task>> {
         let Some(alphabet) = &facts.alphabet else {
             return Err(LabError::Run(
@@ -80,8 +80,8 @@ impl Characters {
 /// The model that suits all texts.
 pub(super) fn model() -> SabLstmConfig {
     let initialization = Initialization { input_gain: 32.0, ..Initialization::default() };
-    // The paper's text models have 1000 units. `k_top` is below the number of memories of a sequence: a model that never has
-    // to choose in training cannot choose on longer texts.
+    // The paper's text models have 1000 units. `k_top` is below the number of memories of a sequence: a model that
+    // never has to choose in training cannot choose on longer texts.
     SabLstmConfig::new(0, 256).with_k_trunc(10).with_k_top(5).with_k_att(10).with_initialization(initialization)
 }
 

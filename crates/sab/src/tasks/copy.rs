@@ -23,8 +23,8 @@ const MARKER: i32 = 9;
 pub struct Copy {
     /// The paper's T; a sequence has 20 steps more.
     pub length: usize,
-    /// The weight of the mean loss on the blanks beside that on the digits. With 0 only the digits count, and the network
-    /// learns nothing about waiting. `None`, `"auto"` in a file, weighs every step the same, as the paper does.
+    /// The weight of the mean loss on the blanks beside that on the digits. With 0 only the digits count, and the
+    /// network learns nothing about waiting. `None`, `"auto"` in a file, weighs every step the same, as the paper does.
     #[serde(with = "number_or::auto")]
     pub blank_weight: Option<f64>,
     /// Validation sequences.

@@ -134,8 +134,8 @@ impl LabelledSequences {
         Ok(Self::scaled(table, split, features, values))
     }
 
-    /// Another table than the one that a model learned from, for judging the model on all of it: read and scaled by what is
-    /// kept with the model.
+    /// Another table than the one that a model learned from, for judging the model on all of it: read and scaled by
+    /// what is kept with the model.
     fn of_model(file: &Path, facts: &TaskFacts) -> Result<Self> {
         let table = load_table(file, &facts.layout())?;
         let width = table.feature_names.len();

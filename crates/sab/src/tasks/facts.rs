@@ -1,9 +1,9 @@
-//! [`TaskFacts`]: what is saved of the data with a model.
+//! [`TaskFacts`]: the facts about the data that are saved with a model.
 
 use crate::data::{Alphabet, AnswerKind, AnswerOn, Standardization, TableLayout};
 use serde::{Deserialize, Serialize};
 
-/// What a trained model needs to know of its data, saved with the run.
+/// The facts that a trained model needs about its data, saved with the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskFacts {
@@ -40,13 +40,13 @@ pub struct TaskFacts {
     /// The SHA-256 of the user's own file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// What a reader of the metrics must know.
+    /// A remark for readers of the metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl TaskFacts {
-    /// How another table is read for a model that learned from one. What is not known is guessed as for any table.
+    /// The layout for reading another table for the model. Unknown columns are guessed as in any table.
     pub fn layout(&self) -> TableLayout {
         TableLayout {
             sequence: self.sequence.clone(),
@@ -59,8 +59,8 @@ impl TaskFacts {
         }
     }
 
-    /// Whether these facts, kept when a run began, are those of the data now. What an older version did not keep is not
-    /// compared.
+    /// Whether these facts, saved when a run began, still describe the data. Facts that an older version did not save
+    /// are not compared.
     pub(crate) fn fit(&self, now: &Self) -> bool {
         let mut now = now.clone();
         fn forget<T>(kept: &Option<T>, now: &mut Option<T>) {

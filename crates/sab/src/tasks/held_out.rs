@@ -38,8 +38,8 @@ impl HeldOut {
         batches_of(self.of(split), rows)
     }
 
-    /// The sequences of batch `number`, for [`Task::held_out_batch`](super::Task::held_out_batch); the last batch may be
-    /// short.
+    /// The sequences of batch `number`, for [`Task::held_out_batch`](super::Task::held_out_batch); the last batch may
+    /// be short.
     pub fn batch(&self, split: Split, number: u64, rows: usize) -> Range<usize> {
         range_of(self.of(split), rows, number)
     }

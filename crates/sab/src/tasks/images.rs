@@ -19,7 +19,7 @@ pub(super) struct PixelByPixel {
     views: Views,
 }
 
-/// How training images are shown: the same object from elsewhere, so that fewer images are learned by heart.
+/// Variations of the training images: the same object seen differently, so that the model memorises less.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Views {
     /// Left for right, every second one.
@@ -47,7 +47,7 @@ impl Views {
 }
 
 impl View {
-    /// The pixel of a square image that is seen at `place`. Beyond an edge the pixels of the edge go on.
+    /// The pixel of a square image that is seen at `place`. Pixels beyond an edge repeat the edge.
     fn pixel_at(self, place: usize, side: usize) -> usize {
         let moved = |at: usize, by: isize| at.saturating_add_signed(-by).min(side - 1);
         let (row, column) = (moved(place / side, self.down), moved(place % side, self.right));

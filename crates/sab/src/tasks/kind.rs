@@ -1,4 +1,4 @@
-//! [`TaskKind`]: what a task says about itself before its data is read.
+//! [`TaskKind`]: everything a task declares before its data is read.
 
 use super::{TASK_NAMES, Task, TaskFacts, TaskSettings};
 use crate::error::{LabError, Result};
@@ -23,7 +23,7 @@ pub struct CommonKeys<'a> {
 
 /// A kind of task: the type holds the task's keys, and its `Default` their defaults.
 pub trait TaskKind {
-    /// What a network learns here, in one line for `sab train --help`.
+    /// The goal of the task, in one line for `sab train --help`.
     fn help(&self) -> &'static str;
 
     /// The recurrent model that suits the task: the paper's, where that is affordable.
@@ -45,8 +45,8 @@ pub trait TaskKind {
     /// Makes the task, reading its data from `data_dir` if it has some.
     fn open(&self, data_dir: &Path) -> Result<Box<dyn Task>>;
 
-    /// Makes a task of another file, to judge a trained model on all of it; `facts` are kept with the model. `None` if the
-    /// task does not learn from a table or a text.
+    /// Makes a task of another file, to judge a trained model on all of it; `facts` are kept with the model. `None` if
+    /// the task does not learn from a table or a text.
     fn judge_file(&self, _facts: &TaskFacts, _file: &Path) -> Option<Result<Box<dyn Task>>> {
         None
     }
@@ -116,9 +116,9 @@ pub fn open(settings: &TaskSettings, data_dir: &Path) -> Result<Box<dyn Task>> {
     settings.kind().open(data_dir)
 }
 
-/// Makes a task that judges a trained model on another file than it learned from: on all sequences of a table, read and scaled
-/// by `facts`, which are kept with the model, or on all of a text in the model's symbols. `settings` are those of the run.
-/// Tasks that do not learn from a table or a text return an error.
+/// Makes a task that judges a trained model on another file than it learned from: on all sequences of a table, read and
+/// scaled by `facts`, which are kept with the model, or on all of a text in the model's symbols. `settings` are those
+/// of the run. Tasks that do not learn from a table or a text return an error.
 pub fn open_file(settings: &TaskSettings, facts: &TaskFacts, file: &Path) -> Result<Box<dyn Task>> {
     settings.kind().judge_file(facts, file).unwrap_or_else(|| {
         Err(LabError::Config(format!(

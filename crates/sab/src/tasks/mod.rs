@@ -1,7 +1,7 @@
 //! Tasks: where sequences come from and how answers are judged.
 //!
-//! Each task has a file: its keys with their defaults and limits, the model and the training that suit it, and its batches.
-//! A new task is such a file, its `mod` line, and a line in the registry below.
+//! Each task has a file: its keys with their defaults and limits, the model and the training that suit it, and its
+//! batches. A new task is such a file, its `mod` line, and a line in the registry below.
 
 mod batch;
 mod characters;
@@ -46,13 +46,13 @@ registry::registry! {
 /// Data that never trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// Chooses the best model and ends training early.
+    /// Selects the best model and ends training early.
     Validation,
-    /// Judges the chosen model, once.
+    /// Judges the selected model, once.
     Test,
 }
 
-/// What a step of a sequence is.
+/// The kind of a step of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InputKind {
@@ -71,7 +71,7 @@ impl InputKind {
     }
 }
 
-/// What the network puts out.
+/// The kind of output of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutputKind {
@@ -93,10 +93,10 @@ impl OutputKind {
 
 /// Where sequences come from and how answers are judged.
 pub trait Task: Send + Sync {
-    /// What a step is.
+    /// The kind of a step.
     fn input(&self) -> InputKind;
 
-    /// What is asked for.
+    /// The kind of answer.
     fn output(&self) -> OutputKind;
 
     /// The batch of one update: a function of the seed and the number of the update.
@@ -110,7 +110,7 @@ pub trait Task: Send + Sync {
     /// Batches of a split.
     fn held_out_count(&self, split: Split, rows: usize) -> u64;
 
-    /// One of them.
+    /// One batch of a split.
     fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch;
 
     /// Steps of the longest sequence of a split.
@@ -118,20 +118,20 @@ pub trait Task: Send + Sync {
         self.held_out_batch(split, 0, 1).steps
     }
 
-    /// How many of the last steps are graded apart.
+    /// The number of last steps that are graded separately.
     fn graded_steps(&self) -> usize {
         0
     }
 
-    /// The metrics of the task. The first is what chooses the best model; it is better smaller.
+    /// The metrics of the task. The first one selects the best model: smaller is better.
     fn metrics(&self, tally: &Tally) -> Metrics;
 
-    /// What was found in the data, in one sentence.
+    /// The size of the data, in one sentence.
     fn describe(&self) -> Option<String> {
         None
     }
 
-    /// What is saved with the run.
+    /// The facts that are saved with the run.
     fn facts(&self) -> TaskFacts {
         TaskFacts::default()
     }

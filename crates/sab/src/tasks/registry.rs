@@ -30,7 +30,7 @@ macro_rules! registry {
                 }
             }
 
-            /// What the task says about itself.
+            /// The keys of the task and everything it declares.
             pub fn kind(&self) -> &dyn $crate::tasks::TaskKind {
                 match self {
                     $(Self::$kind(kind) => kind,)+

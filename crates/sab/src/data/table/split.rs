@@ -1,4 +1,4 @@
-//! [`TableSplit`]: which sequences are learnt from and which are judged by.
+//! [`TableSplit`]: the sequences to learn from and those to judge by.
 
 use crate::data::error::{DataError, Result};
 use rand_chacha::ChaCha8Rng;
@@ -7,11 +7,11 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 /// The places of the sequences of each part. About 80 % are for training and 10 % each for validation and the test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSplit {
-    /// What is learnt from.
+    /// The part to learn from.
     pub train: Vec<usize>,
-    /// What choices are made by.
+    /// The part that guides choices.
     pub validation: Vec<usize>,
-    /// What the result is judged by.
+    /// The part that judges the result.
     pub test: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Live charts that fill the terminal: `screen` owns the terminal, `state` what is known, `view` draws it.
+//! Live charts that fill the terminal: `screen` owns the terminal, `state` holds the numbers, `view` draws them.
 
 mod screen;
 mod state;
@@ -52,7 +52,8 @@ impl Dashboard {
         }
     }
 
-    /// What would vanish with the screen and is worth keeping: notes, the best and the last result, the last progress.
+    /// The lines that would vanish with the screen and are worth keeping: notes, the best and the last result, the last
+    /// progress.
     fn summary(&self) -> String {
         let State { title, notes, progress, best, validation, .. } = &self.state;
         let digits = progress.as_ref().map_or(0, digits);
