@@ -1,7 +1,7 @@
 //! Lines of text, and near silence.
 
+use super::Throttle;
 use super::format::{duration, metric, number, rate};
-use super::{Display, Throttle};
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -32,12 +32,6 @@ impl<W: Write> Lines<W> {
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.out, "{text}").and_then(|()| self.out.flush());
     }
-
-    fn finish_now(&mut self) {
-        if let Some(progress) = self.pending.take() {
-            self.line(&progress_line(&progress));
-        }
-    }
 }
 
 impl<W: Write + Send> Observer for Lines<W> {
@@ -61,15 +55,11 @@ impl<W: Write + Send> Observer for Lines<W> {
     }
 }
 
-impl<W: Write + Send> Display for Lines<W> {
-    fn finish(&mut self) {
-        self.finish_now();
-    }
-}
-
 impl<W: Write> Drop for Lines<W> {
     fn drop(&mut self) {
-        self.finish_now();
+        if let Some(progress) = self.pending.take() {
+            self.line(&progress_line(&progress));
+        }
     }
 }
 
@@ -94,10 +84,6 @@ impl<W: Write + Send> Observer for Quiet<W> {
             let _ = writeln!(self.out, "{}", note_line(kind, text));
         }
     }
-}
-
-impl<W: Write + Send> Display for Quiet<W> {
-    fn finish(&mut self) {}
 }
 
 /// How many digits a number of updates may have.

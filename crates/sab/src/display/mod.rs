@@ -28,13 +28,6 @@ use throttle::Throttle;
 /// The least time between two lines of progress.
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
-/// Shows a run while it trains.
-pub trait Display: Observer {
-    /// Shows everything that is still pending and leaves the terminal clean. A second call does nothing; dropping the
-    /// display does the same.
-    fn finish(&mut self);
-}
-
 /// The ways of showing a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
@@ -53,10 +46,11 @@ pub enum Style {
     Dashboard,
 }
 
-/// Makes the display of a style for a run called `title`.
+/// Makes the display of a style for a run called `title`. Dropping it shows everything that is still pending and leaves
+/// the terminal clean.
 ///
 /// A bar and a dashboard need stderr to be a terminal; elsewhere the display falls back to lines, with a note.
-pub fn display(style: Style, title: &str) -> Box<dyn Display> {
+pub fn display(style: Style, title: &str) -> Box<dyn Observer> {
     let lines = || Lines::new(io::stderr(), Throttle::new(BETWEEN_LINES), title);
     match style {
         Style::Quiet => Box::new(Quiet::new(io::stderr())),
@@ -73,7 +67,7 @@ pub fn display(style: Style, title: &str) -> Box<dyn Display> {
     }
 }
 
-fn in_place_of(wanted: &str, why: &str, mut lines: Lines<io::Stderr>) -> Box<dyn Display> {
+fn in_place_of(wanted: &str, why: &str, mut lines: Lines<io::Stderr>) -> Box<dyn Observer> {
     lines.note(NoteKind::Info, &format!("{why}: showing lines instead of the {wanted}"));
     Box::new(lines)
 }

@@ -132,7 +132,7 @@ fn train(
     let (model, state, stop_reason) = trainer.run()?;
     display.note(NoteKind::Info, &format!("{}; testing the best model", stop_reason.describe()));
     let outcome = conclude(&run, &experiment, task, &model, &state, stop_reason, (threads, &device))?;
-    display.finish();
+    drop(display);
     let conclusion::Outcome { validation, test, summary, pictures } = outcome;
     Ok(Finished { run, experiment, model, state, stop_reason, validation, test, summary, pictures })
 }

@@ -1,11 +1,9 @@
 //! `text`: characters of any UTF-8 file.
 
-use super::characters::{self, Characters};
-use super::{CommonKeys, Task, TaskFacts, TaskKind, kind};
-use crate::data::load_text;
-use crate::error::Result;
+use super::CommonKeys;
+use super::characters::Text as TextTask;
+use crate::data::{self, TextSplit};
 use crate::settings::TrainSettings;
-use attentive::SabLstmConfig;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -25,32 +23,24 @@ impl Default for Text {
     }
 }
 
-impl TaskKind for Text {
+impl TextTask for Text {
     fn help(&self) -> &'static str {
         "predict the next character of your own text: --file TEXT"
     }
 
-    fn model(&self) -> SabLstmConfig {
-        characters::model()
+    fn load(&self, _data_dir: &Path) -> data::Result<TextSplit> {
+        data::load_text(&self.file)
     }
 
-    fn train(&self) -> TrainSettings {
-        TrainSettings { updates: 5_000, validate_every: 250, ..characters::train() }
-    }
-
-    fn validate(&self) -> Result<()> {
-        kind::check_length(self.length, 1)
+    fn length(&self) -> usize {
+        self.length
     }
 
     fn common_keys(&mut self) -> CommonKeys<'_> {
         CommonKeys { length: Some(&mut self.length), file: Some(&mut self.file), ..CommonKeys::default() }
     }
 
-    fn open(&self, _data_dir: &Path) -> Result<Box<dyn Task>> {
-        Characters::open(load_text(&self.file)?, self.length)
-    }
-
-    fn judge_file(&self, facts: &TaskFacts, file: &Path) -> Option<Result<Box<dyn Task>>> {
-        Some(Characters::of_model(file, facts, self.length))
+    fn adjust(&self, usual: TrainSettings) -> TrainSettings {
+        TrainSettings { updates: 5_000, validate_every: 250, ..usual }
     }
 }
