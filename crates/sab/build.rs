@@ -8,8 +8,19 @@ fn main() {
     let version = std::process::Command::new(rustc).arg("--version").output().ok();
     let version = version.and_then(|out| String::from_utf8(out.stdout).ok()).unwrap_or_else(|| "unknown".into());
     println!("cargo::rustc-env=SAB_RUSTC={}", version.trim());
+    println!("cargo::rustc-env=SAB_BURN={}", locked_version("burn").unwrap_or_else(|| "unknown".into()));
     println!("cargo::rerun-if-changed=build.rs");
     experiments();
+}
+
+/// The version of a dependency in Cargo.lock: that of the repository, or the copy in a package.
+fn locked_version(package: &str) -> Option<String> {
+    let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").ok()?);
+    let lock = [root.join("Cargo.lock"), root.join("../../Cargo.lock")].into_iter().find(|path| path.exists())?;
+    println!("cargo::rerun-if-changed={}", lock.display());
+    let text = std::fs::read_to_string(lock).ok()?;
+    let (_, entry) = text.split_once(&format!("name = \"{package}\"\nversion = \""))?;
+    entry.split('"').next().map(str::to_string)
 }
 
 /// Writes a list of all TOML files of `experiments/` with their texts. The folder is a link to that of the repository; in a

@@ -81,6 +81,8 @@ pub use limit::arithmetic_limit;
 pub use loss::cross_entropy;
 pub use memory::{MOST_STEPS, Place, RowEnd, RowStart};
 pub use model::{MOST_HIDDEN, MOST_INPUT, Model};
+#[cfg(feature = "serde")]
+pub use options::number_or;
 pub use options::{Hops, KTop, KTrunc, ScoreGradient, TruncPhase};
 pub use parameters::{Gain, Owner, Parameter, Start};
 pub use pool::Buffer;

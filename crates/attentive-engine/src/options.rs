@@ -91,48 +91,103 @@ pub enum Hops {
     One,
 }
 
-/// Reads and writes options whose value is a number or a word.
+/// Values of a configuration that are a number or one word, for the `with` attribute of serde: a missing number is the
+/// word.
 #[cfg(feature = "serde")]
-mod number_or_word {
+pub mod number_or {
     use super::{KTop, KTrunc, TruncPhase};
+    use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    #[derive(Serialize, Deserialize)]
+    #[derive(Deserialize)]
     #[serde(untagged)]
-    enum NumberOrWord {
-        Number(usize),
+    enum Read<T> {
+        Number(T),
         Word(String),
     }
 
-    macro_rules! number_or_word {
-        ($type:ident, $number:ident, $word:literal => $other:ident) => {
-            impl Serialize for $type {
-                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                    match self {
-                        $type::$number(number) => NumberOrWord::Number(*number),
-                        $type::$other => NumberOrWord::Word($word.into()),
-                    }
-                    .serialize(serializer)
-                }
-            }
-            impl<'de> Deserialize<'de> for $type {
-                fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                    let expected = concat!("a whole number or \"", $word, "\"");
-                    match NumberOrWord::deserialize(deserializer) {
-                        Ok(NumberOrWord::Number(number)) => Ok($type::$number(number)),
-                        Ok(NumberOrWord::Word(word)) if word == $word => Ok($type::$other),
-                        Ok(NumberOrWord::Word(word)) => {
-                            Err(serde::de::Error::invalid_value(serde::de::Unexpected::Str(&word), &expected))
-                        }
-                        Err(_) => Err(serde::de::Error::custom(format!("expected {expected}"))),
-                    }
-                }
-            }
-        };
+    /// Writes the number, or the word.
+    pub fn write<T: Serialize, S: Serializer>(number: Option<&T>, word: &str, to: S) -> Result<S::Ok, S::Error> {
+        match number {
+            Some(number) => number.serialize(to),
+            None => to.serialize_str(word),
+        }
     }
-    number_or_word!(KTop, Count, "all" => All);
-    number_or_word!(KTrunc, Every, "none" => None);
-    number_or_word!(TruncPhase, Fixed, "random" => Random);
+
+    /// Reads a number or the word; the error says that `what` or the word is expected.
+    pub fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        what: &str, word: &str, from: D,
+    ) -> Result<Option<T>, D::Error> {
+        match Read::deserialize(from) {
+            Ok(Read::Number(number)) => Ok(Some(number)),
+            Ok(Read::Word(text)) if text == word => Ok(None),
+            Ok(Read::Word(text)) => {
+                Err(Error::custom(format!("invalid word \"{text}\", expected {what} or \"{word}\"")))
+            }
+            Err(_) => Err(Error::custom(format!("expected {what} or \"{word}\""))),
+        }
+    }
+
+    macro_rules! words {
+        ($($(#[$doc:meta])* $module:ident: $what:literal or $word:literal;)+) => {$(
+            $(#[$doc])*
+            pub mod $module {
+                use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+                /// Writes the number, or the word.
+                pub fn serialize<T: Serialize, S: Serializer>(number: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
+                    super::write(number.as_ref(), $word, to)
+                }
+
+                struct OrWord<T>(Option<T>);
+
+                impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrWord<T> {
+                    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                        super::read($what, $word, from).map(Self)
+                    }
+                }
+
+                /// Reads a number or the word; older JSON files have `null` for the word.
+                pub fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+                    from: D,
+                ) -> Result<Option<T>, D::Error> {
+                    Ok(Option::<OrWord<T>>::deserialize(from)?.and_then(|value| value.0))
+                }
+            }
+        )+};
+    }
+
+    words! {
+        /// A number or `"none"`: there is no limit.
+        none: "a number" or "none";
+        /// A number or `"auto"`: the program chooses.
+        auto: "a number" or "auto";
+    }
+
+    macro_rules! options {
+        ($($type:ident: $number:ident or $word:literal => $other:ident;)+) => {$(
+            impl Serialize for $type {
+                fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                    match self {
+                        $type::$number(number) => write(Some(number), $word, to),
+                        $type::$other => write(None::<&usize>, $word, to),
+                    }
+                }
+            }
+
+            impl<'de> Deserialize<'de> for $type {
+                fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                    Ok(read("a whole number", $word, from)?.map_or($type::$other, $type::$number))
+                }
+            }
+        )+};
+    }
+
+    options! {
+        KTop: Count or "all" => All;
+        KTrunc: Every or "none" => None;
+        TruncPhase: Fixed or "random" => Random;
+    }
 }
 
 #[cfg(test)]

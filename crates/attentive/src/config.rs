@@ -3,7 +3,7 @@
 use crate::error::{Result, SabError};
 use attentive_engine::{
     Cell, Evict, Hops, KTop, KTrunc, MOST_HIDDEN, MOST_INPUT, Model, Parameter, ScoreGradient, Scorer, Sparsifier,
-    Store, StoreRule, TruncPhase,
+    Store, StoreRule, TruncPhase, number_or,
 };
 use burn::config::Config;
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Initialization {
-    /// All weights are uniform in `±bound`; `None` takes `1 / sqrt(hidden)`.
+    /// All weights are uniform in `±bound`; `None` (`"auto"` in a file) takes `1 / sqrt(hidden)`.
+    #[serde(with = "number_or::auto")]
     pub bound: Option<f64>,
-    /// The input weights are multiplied by this: the square root of `hidden` makes one token as strong as all hidden units
-    /// together.
+    /// The input weights are multiplied by this: the square root of `hidden` makes one token as strong as all hidden
+    /// units together.
     pub input_gain: f64,
     /// W1 and W2 are multiplied by this.
     pub attention_gain: f64,
@@ -42,7 +43,9 @@ impl Default for Initialization {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SabLstmConfig {
-    /// Size of a dense input, or number of different tokens.
+    /// Size of a dense input, or number of different tokens. A file need not name it where the data decides: it is 0
+    /// then, and no layer can be made before it is set.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub input: usize,
     /// Size of the hidden state.
     pub hidden: usize,
@@ -58,13 +61,14 @@ pub struct SabLstmConfig {
     /// Which states are stored (R2, R18).
     #[serde(default)]
     pub store: Store,
-    /// How much a state must differ from the last stored one, as a part of its own norm; for [`Store::Novelty`] (R18).
+    /// How much a state must differ from the last stored one, as a fraction of its own norm; for [`Store::Novelty`]
+    /// (R18).
     #[serde(default = "defaults::novelty")]
     pub novelty: f64,
-    /// How many memories are kept at most, besides the null slot (R18).
-    #[serde(default)]
+    /// The most memories that are kept besides the null slot; `None` (`"none"` in a file) keeps all (R18).
+    #[serde(default, with = "number_or::none")]
     pub capacity: Option<usize>,
-    /// Which memory makes room where the capacity is reached (R18).
+    /// Which memory makes room when the capacity is reached (R18).
     #[serde(default)]
     pub evict: Evict,
     /// How many memories a step may be reminded of (R4, R6).
@@ -88,41 +92,52 @@ pub struct SabLstmConfig {
     /// How often gradient may skip (R12).
     #[serde(default = "defaults::hops")]
     pub hops: Hops,
-    /// How the parameters start.
-    #[serde(default)]
+    /// How the parameters start; `start` in a file.
+    #[serde(default, rename = "start", alias = "initialization")]
     pub initialization: Initialization,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// The values of keys that a file leaves out.
 mod defaults {
     use super::{Hops, KTop, KTrunc, ScoreGradient, StoreRule, TruncPhase};
 
-    pub(super) fn novelty() -> f64 {
-        StoreRule::default().novelty
+    macro_rules! values {
+        ($($key:ident: $type:ty = $value:expr;)+) => {$(
+            pub(super) fn $key() -> $type {
+                $value
+            }
+        )+};
     }
-    pub(super) fn k_top() -> KTop {
-        KTop::Count(5)
-    }
-    pub(super) fn k_att() -> usize {
-        1
-    }
-    pub(super) fn k_trunc() -> KTrunc {
-        KTrunc::Every(5)
-    }
-    pub(super) fn trunc_phase() -> TruncPhase {
-        TruncPhase::Random
-    }
-    pub(super) fn mental_updates() -> bool {
-        true
-    }
-    pub(super) fn score_gradient() -> ScoreGradient {
-        ScoreGradient::Weights
-    }
-    pub(super) fn hops() -> Hops {
-        Hops::All
+
+    values! {
+        novelty: f64 = StoreRule::default().novelty;
+        k_top: KTop = KTop::Count(5);
+        k_att: usize = 1;
+        k_trunc: KTrunc = KTrunc::Every(5);
+        trunc_phase: TruncPhase = TruncPhase::Random;
+        mental_updates: bool = true;
+        score_gradient: ScoreGradient = ScoreGradient::Weights;
+        hops: Hops = Hops::All;
     }
 }
 
 impl Config for SabLstmConfig {}
+
+/// Methods that set one field each.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $method:ident($field:ident: $type:ty);)+) => {$(
+        $(#[$doc])*
+        pub fn $method(mut self, $field: $type) -> Self {
+            self.$field = $field.into();
+            self
+        }
+    )+};
+}
 
 impl SabLstmConfig {
     /// SAB with `k_top` 5, `k_att` 1, `k_trunc` 5 and a random phase; change the rest with the `with_` methods.
@@ -148,93 +163,40 @@ impl SabLstmConfig {
         }
     }
 
-    /// The recurrent cell.
-    pub fn with_cell(mut self, cell: Cell) -> Self {
-        self.cell = cell;
-        self
+    setters! {
+        /// Sets the recurrent cell.
+        with_cell(cell: Cell);
+        /// Sets how memories are scored.
+        with_scorer(scorer: Scorer);
+        /// Sets how scores become weights.
+        with_sparsifier(sparsifier: Sparsifier);
+        /// Sets which states are stored.
+        with_store(store: Store);
+        /// Keeps at most this many memories besides the null slot; `None` keeps all.
+        with_capacity(capacity: impl Into<Option<usize>>);
+        /// Sets which memory makes room when the capacity is reached.
+        with_evict(evict: Evict);
+        /// Sets how many memories a step may be reminded of: a number (0 is a plain LSTM) or [`KTop::All`].
+        with_k_top(k_top: impl Into<KTop>);
+        /// Stores every `k_att`-th hidden state.
+        with_k_att(k_att: usize);
+        /// Cuts the sequential gradient every `k_trunc` steps: a number, or `None` for full BPTT.
+        with_k_trunc(k_trunc: impl Into<KTrunc>);
+        /// Sets where the truncation points lie: a number or [`TruncPhase::Random`].
+        with_trunc_phase(trunc_phase: impl Into<TruncPhase>);
+        /// Sets whether gradient enters memories.
+        with_mental_updates(mental_updates: bool);
+        /// Sets what the gradient of the scores reaches.
+        with_score_gradient(score_gradient: ScoreGradient);
+        /// Sets how often gradient may skip.
+        with_hops(hops: Hops);
+        /// Sets how the parameters start.
+        with_initialization(initialization: Initialization);
     }
 
-    /// How memories are scored.
-    pub fn with_scorer(mut self, scorer: Scorer) -> Self {
-        self.scorer = scorer;
-        self
-    }
-
-    /// How scores become weights.
-    pub fn with_sparsifier(mut self, sparsifier: Sparsifier) -> Self {
-        self.sparsifier = sparsifier;
-        self
-    }
-
-    /// Which states are stored.
-    pub fn with_store(mut self, store: Store) -> Self {
-        self.store = store;
-        self
-    }
-
-    /// Store by content: a state that differs from the last stored one by more than this part of its own norm.
+    /// Stores by content: a state that differs from the last stored one by more than this fraction of its own norm.
     pub fn with_novelty(mut self, novelty: f64) -> Self {
         (self.store, self.novelty) = (Store::Novelty, novelty);
-        self
-    }
-
-    /// Keep at most so many memories besides the null slot; `None` keeps all.
-    pub fn with_capacity(mut self, capacity: impl Into<Option<usize>>) -> Self {
-        self.capacity = capacity.into();
-        self
-    }
-
-    /// Which memory makes room where the capacity is reached.
-    pub fn with_evict(mut self, evict: Evict) -> Self {
-        self.evict = evict;
-        self
-    }
-
-    /// How many memories a step may be reminded of: a number (0 is a plain LSTM) or [`KTop::All`].
-    pub fn with_k_top(mut self, k_top: impl Into<KTop>) -> Self {
-        self.k_top = k_top.into();
-        self
-    }
-
-    /// Store every `k_att`-th hidden state.
-    pub fn with_k_att(mut self, k_att: usize) -> Self {
-        self.k_att = k_att;
-        self
-    }
-
-    /// Cut the sequential gradient every `k_trunc` steps: a number, or `None` for full BPTT.
-    pub fn with_k_trunc(mut self, k_trunc: impl Into<KTrunc>) -> Self {
-        self.k_trunc = k_trunc.into();
-        self
-    }
-
-    /// Where the truncation points lie: a number or [`TruncPhase::Random`].
-    pub fn with_trunc_phase(mut self, trunc_phase: impl Into<TruncPhase>) -> Self {
-        self.trunc_phase = trunc_phase.into();
-        self
-    }
-
-    /// Whether gradient enters memories.
-    pub fn with_mental_updates(mut self, mental_updates: bool) -> Self {
-        self.mental_updates = mental_updates;
-        self
-    }
-
-    /// What the gradient of the scores reaches.
-    pub fn with_score_gradient(mut self, score_gradient: ScoreGradient) -> Self {
-        self.score_gradient = score_gradient;
-        self
-    }
-
-    /// How often gradient may skip.
-    pub fn with_hops(mut self, hops: Hops) -> Self {
-        self.hops = hops;
-        self
-    }
-
-    /// How the parameters start.
-    pub fn with_initialization(mut self, initialization: Initialization) -> Self {
-        self.initialization = initialization;
         self
     }
 

@@ -86,7 +86,7 @@ mod state;
 
 pub use attentive_engine::{
     Cell, EngineError, Evict, Gain, Hops, InstructionSet, KTop, KTrunc, Owner, Parameter, Reminder, Reminders,
-    ScoreGradient, Scorer, Sparsifier, Start, Store, TruncPhase, arithmetic_limit, keep_freed_memory,
+    ScoreGradient, Scorer, Sparsifier, Start, Store, TruncPhase, arithmetic_limit, keep_freed_memory, number_or,
 };
 pub use config::{Initialization, SabLstmConfig};
 pub use error::{Result, SabError};

@@ -23,7 +23,7 @@ pub struct Attention {
 
 /// Whether a model has attention to look at.
 pub fn attends(model: &SabModel) -> bool {
-    model.lstm.config().k_top != KTop::Count(0)
+    model.attends()
 }
 
 impl Attention {

@@ -12,15 +12,15 @@ pub enum DeviceName {
     /// The processor, with the fused engine
     #[default]
     Cpu,
-    /// A GPU by Vulkan, Metal or DirectX; needs a build with the feature `wgpu`
+    /// A GPU through Vulkan, Metal or DirectX; needs a build with the feature `wgpu`
     Wgpu,
-    /// A GPU of NVIDIA by CUDA; needs a build with the feature `cuda`
+    /// An NVIDIA GPU through CUDA; needs a build with the feature `cuda`
     Cuda,
 }
 
 impl DeviceName {
-    /// The device, without autodiff and ready to be used. Says what is missing if this build or this machine does not have
-    /// it.
+    /// The device, ready to use and without autodiff. The error says what is missing if this build or this machine
+    /// lacks it.
     pub fn open(self) -> Result<Device> {
         match self {
             Self::Cpu => Ok(cpu()),
@@ -44,13 +44,13 @@ pub(crate) fn cpu() -> Device {
     Device::flex()
 }
 
-/// What a GPU calls itself; nothing for the CPU.
+/// The name that a GPU gives itself; none for the CPU.
 #[cfg(any(feature = "wgpu", feature = "cuda"))]
 pub(crate) fn adapter(device: &Device) -> Option<String> {
     device.clone().inner().identity().map(|identity| identity.name)
 }
 
-/// What a GPU calls itself; nothing for the CPU.
+/// The name that a GPU gives itself; none for the CPU.
 #[cfg(not(any(feature = "wgpu", feature = "cuda")))]
 pub(crate) fn adapter(_: &Device) -> Option<String> {
     None
@@ -62,8 +62,8 @@ fn wgpu() -> Result<Device> {
     use burn::tensor::wgpu::WgpuInitError;
     use std::sync::OnceLock;
 
-    // A device that Burn opens by itself, at the first tensor, panics if there is no adapter; opened here it says why. It
-    // can be opened once in a process.
+    // A device that Burn opens by itself, at the first tensor, panics if there is no adapter; opened here it says why.
+    // It can be opened once in a process.
     static OPENED: OnceLock<std::result::Result<Device, String>> = OnceLock::new();
     let opened = OPENED.get_or_init(|| match Device::wgpu_options().init() {
         Ok(device) => Ok(device),
@@ -86,7 +86,7 @@ fn cuda() -> Result<Device> {
     let found = Device::enumerate(DeviceType::Cuda);
     found.into_iter().next().ok_or_else(|| {
         LabError::Config(
-            "`--device cuda` finds no GPU of NVIDIA or no driver for it on this machine: use `--device cpu`".into(),
+            "`--device cuda` finds no NVIDIA GPU or no driver for it on this machine: use `--device cpu`".into(),
         )
     })
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// A result of the laboratory.
 pub type Result<T> = std::result::Result<T, LabError>;
 
-/// What went wrong, in words that say what to do.
+/// An error of the laboratory. Its message says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
@@ -22,22 +22,22 @@ pub enum LabError {
     /// A file that cannot be read or written.
     #[error("cannot {action} {}: {why}{}", path.display(), hint(why))]
     File {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         why: String,
     },
-    /// Training met too many losses or gradients that are not numbers.
+    /// Training met too many losses or gradients that are not finite.
     #[error("{0}")]
     Diverged(String),
     /// Training was stopped by this signal, after a checkpoint.
-    #[error("stopped by {}; {again} goes on from update {update}", signal_name(*signal))]
+    #[error("stopped by {}; {again} continues from update {update}", signal_name(*signal))]
     Interrupted {
         /// SIGINT or SIGTERM.
         signal: i32,
-        /// The command that goes on.
+        /// The command that continues the run.
         again: String,
         /// Updates done.
         update: u64,
@@ -51,7 +51,7 @@ fn signal_name(signal: i32) -> &'static str {
     if signal == signal_hook::consts::SIGTERM { "SIGTERM" } else { "Ctrl-C" }
 }
 
-/// What may help against what the system said.
+/// Advice that fits the system's message.
 fn hint(why: &str) -> &'static str {
     let says = |word: &str| why.to_lowercase().contains(word);
     if says("no space") || says("quota") || says("too large") {

@@ -25,6 +25,8 @@ pub mod reproduce;
 pub mod rng;
 pub mod run_dir;
 pub mod runs;
+pub mod settings;
+mod suggest;
 pub mod tasks;
 pub mod tensorboard;
 pub mod train;

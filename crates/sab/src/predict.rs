@@ -1,4 +1,4 @@
-//! [`Predictor`]: what a trained model says about sequences of a new table, as `sab predict` prints it.
+//! [`Predictor`]: answers the sequences of a new table with a trained model, as `sab predict` does.
 //!
 //! ```no_run
 //! use sab::predict::{Answer, Predictor};
@@ -30,7 +30,7 @@ use std::path::Path;
 /// Sequences that are answered at once, if they are short enough.
 const ROWS_AT_ONCE: usize = 128;
 
-/// A model that learned from a table, and what it takes to ask it about another.
+/// A model that learned from a table, ready to answer another one.
 #[derive(Debug)]
 pub struct Predictor {
     config: ModelConfig,
@@ -39,36 +39,36 @@ pub struct Predictor {
     scale: Standardization,
 }
 
-/// What the model says.
+/// The answer of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer<'a> {
     /// One of the classes.
     Class {
-        /// The likeliest one.
+        /// The most likely class.
         name: &'a str,
-        /// How likely the model takes it to be.
+        /// Its probability according to the model.
         probability: f64,
-        /// The same of every class, in the order of [`Predictor::classes`].
+        /// The probability of every class, in the order of [`Predictor::classes`].
         probabilities: &'a [f64],
     },
     /// A number, in the table's own units.
     Number(f32),
 }
 
-/// An answer and what it belongs to.
+/// An answer and the sequence it belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction<'a> {
-    /// What the sequence column says.
+    /// The sequence, as in the sequence column.
     pub sequence: &'a str,
-    /// What the step column says: of the last step, or of each.
+    /// The step, as in the step column: the last one, or each.
     pub step: &'a str,
-    /// What the model says.
+    /// The answer.
     pub answer: Answer<'a>,
 }
 
 impl Predictor {
     /// Reads a run directory, or a folder with `model.safetensors` and `config.json`. A model that did not learn from a
-    /// table is an error that says what can be done with it.
+    /// table is an error that says what to use instead.
     pub fn open(folder: &Path) -> Result<Self> {
         let device = cpu();
         let mut config = ModelConfig::load(folder)?;
@@ -87,13 +87,13 @@ impl Predictor {
         if config.facts.on.is_none()
             && let Ok(run) = RunDir::open(folder)
         {
-            config.facts.complete(&run.experiment()?.task);
+            run.experiment()?.task.kind().complete(&mut config.facts);
         }
         let (_, model, _) = load_model(folder, &device)?;
         Ok(Self { config, model, device, scale })
     }
 
-    /// What the model is and what is kept with it.
+    /// The model's settings and the facts saved with it.
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }
@@ -114,8 +114,8 @@ impl Predictor {
         Ok(load_questions(file, &self.config.facts.layout())?)
     }
 
-    /// Hands the answers to `take`, in the order of the sequences and of their steps. Some sequences are in memory at once;
-    /// their number and that of the threads change no answer of a recurrent model.
+    /// Hands the answers to `take`, in the order of the sequences and of their steps. Some sequences are in memory at
+    /// once; their number and that of the threads change no answer of a recurrent model.
     pub fn answer(
         &self, questions: &Questions, threads: usize, mut take: impl FnMut(Prediction<'_>) -> Result<()>,
     ) -> Result<()> {
@@ -199,7 +199,7 @@ impl Predictor {
     }
 }
 
-/// How many of the questions are answered together: padded to the longest they keep within what is in memory at once.
+/// The number of questions that are answered together: padded to the longest, they fit into the memory for one batch.
 fn at_once(questions: &[Question]) -> usize {
     let mut longest = 1;
     let fits = |(place, question): &(usize, &Question)| {
@@ -216,7 +216,7 @@ fn softmax(scores: &[f32]) -> Vec<f64> {
     weights.into_iter().map(|weight| weight / sum).collect()
 }
 
-/// What can be done with a model that did not learn from a table.
+/// Advice for a model that did not learn from a table.
 fn no_table(config: &ModelConfig, folder: &Path) -> String {
     let (task, run) = (&config.task, folder.display());
     let instead = match task.as_str() {

@@ -6,6 +6,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 /// What numbers are drawn for: different purposes never share numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
+    /// The parts of a table.
+    Split = 0,
     /// The weights of a model.
     Weights = 1,
     /// A batch of training.

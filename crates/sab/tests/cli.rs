@@ -144,7 +144,7 @@ fn info_says_why_training_has_ended() {
     assert_eq!(updates("all"), "20 of 20; training has ended: the budget of updates is spent");
     // Weights that do not move are as good at the second validation as at the first.
     place.ok(&tiny_copy("early", "400", &["--lr", "1e-30", "--set", "train.patience=1"]));
-    assert_eq!(updates("early"), "80 of 400; training has ended: validation has stopped getting better");
+    assert_eq!(updates("early"), "80 of 400; training has ended: validation has stopped improving");
     place.ok(&tiny_copy("short", "400000", &["--max-time", "0.05s"]));
     assert!(updates("short").contains(" of 400000; the time is up"), "{}", updates("short"));
     assert!(place.ok(&["info", "short"]).contains("test {"));

@@ -245,7 +245,7 @@ fn an_unwritable_place_is_an_error() {
 fn an_unknown_set_is_an_error_with_a_suggestion() {
     let dir = tempfile::tempdir().unwrap();
     let ask = |name: &str| fetch(name, dir.path(), None, &mut |_, _, _| {});
-    says(ask("minst"), &["no data set `minst` (did you mean `mnist`?)", "there are mnist, ptb, text8, cifar10"]);
+    says(ask("minst"), &["no data set `minst` (did you mean `mnist`?)", "known: mnist, ptb, text8, cifar10"]);
     says(ask("CIFAR-10"), &["did you mean `cifar10`?"]);
     let text = ask("imagenet").unwrap_err().to_string();
     assert!(!text.contains("did you mean"), "{text}");
@@ -341,5 +341,5 @@ fn verify_looks_at_every_set_that_is_there() {
     assert_eq!(sets, ["mnist", "mnist", "mnist", "mnist", "text8"]);
     assert!(matches!(reports[0].verdict, Verdict::Wrong(_)) && matches!(reports[4].verdict, Verdict::Wrong(_)));
     assert!(reports[1..4].iter().all(|report| report.verdict == Verdict::Missing));
-    says(verify(&dir.path().join("nowhere")), &["nowhere is not there"]);
+    says(verify(&dir.path().join("nowhere")), &["nowhere does not exist"]);
 }

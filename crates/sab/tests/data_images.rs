@@ -54,9 +54,9 @@ fn a_missing_mnist_file_is_named_with_the_command_that_gets_it() {
         let dir = tempfile::tempdir().unwrap();
         put_mnist(dir.path());
         std::fs::remove_file(dir.path().join(format!("mnist/{name}.gz"))).unwrap();
-        says(load_mnist(dir.path()), &[name, "is not there", "sab data fetch mnist --data-dir"]);
+        says(load_mnist(dir.path()), &[name, "does not exist", "sab data fetch mnist --data-dir"]);
     }
-    says(load_mnist(Path::new("/no such place")), &["is not there", "--data-dir '/no such place'` to download it"]);
+    says(load_mnist(Path::new("/no such place")), &["does not exist", "--data-dir '/no such place'` to download it"]);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_fetched_cifar10_archive_prevails_over_a_broken_unpacked_file() {
 #[test]
 fn bad_cifar10_files_are_errors() {
     let dir = tempfile::tempdir().unwrap();
-    says(load_cifar10(dir.path()), &["cifar10/cifar-10-batches-bin/data_batch_1.bin is not there"]);
+    says(load_cifar10(dir.path()), &["cifar10/cifar-10-batches-bin/data_batch_1.bin does not exist"]);
     let test = "cifar10/cifar-10-batches-bin/test_batch.bin";
     for (name, bytes) in cifar_members(1) {
         put(dir.path(), &format!("cifar10/{name}"), bytes);
@@ -192,7 +192,7 @@ fn bad_cifar10_files_are_errors() {
     put(dir.path(), test, label);
     says(load_cifar10(dir.path()), &["has label 200 at image 1"]);
     std::fs::remove_file(dir.path().join(test)).unwrap();
-    says(load_cifar10(dir.path()), &["test_batch.bin is not there"]);
+    says(load_cifar10(dir.path()), &["test_batch.bin does not exist"]);
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn bad_rows_are_named_by_line_and_column() {
 fn a_missing_table_is_an_error_and_a_file_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.csv");
-    says(load_table(&path, &each()), &["t.csv is not there"]);
+    says(load_table(&path, &each()), &["t.csv does not exist"]);
     put(dir.path(), "t.csv", "id,t,x,label\na,1,\"2\",\"k, l\"\n");
     assert_eq!(load_table(&path, &each()).unwrap().class_names, ["k, l"]);
 }

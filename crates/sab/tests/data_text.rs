@@ -53,7 +53,7 @@ fn any_text_is_split_at_90_and_95_percent_of_its_characters() {
 fn bad_texts_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.txt");
-    says(load_text(&path), &["t.txt is not there"]);
+    says(load_text(&path), &["t.txt does not exist"]);
     says(load_text(dir.path()), &["cannot read", "directory"]);
     put(dir.path(), "t.txt", "");
     says(load_text(&path), &["is empty"]);
@@ -92,7 +92,7 @@ fn text8_is_the_same_zipped_and_unpacked_and_a_prefix_is_noted() {
 #[test]
 fn bad_text8_files_are_errors() {
     let dir = tempfile::tempdir().unwrap();
-    says(load_text8(dir.path()), &["text8.zip is not there", "sab data fetch text8"]);
+    says(load_text8(dir.path()), &["text8.zip does not exist", "sab data fetch text8"]);
     put(dir.path(), "text8/text8", "");
     says(load_text8(dir.path()), &["is empty"]);
     put(dir.path(), "text8/text8", [text8(1500), b"\n".to_vec()].concat());
@@ -146,12 +146,12 @@ fn the_penn_treebank_is_the_same_from_words_characters_and_the_archive() {
 #[test]
 fn bad_penn_treebank_files_are_errors() {
     let dir = tempfile::tempdir().unwrap();
-    says(load_ptb(dir.path()), &["simple-examples.tgz is not there", "sab data fetch ptb", "to download it"]);
+    says(load_ptb(dir.path()), &["simple-examples.tgz does not exist", "sab data fetch ptb", "to download it"]);
     for (name, bytes) in ptb_members(true) {
         put(dir.path(), &format!("ptb/{name}"), bytes);
     }
     std::fs::remove_file(dir.path().join("ptb/ptb.valid.txt")).unwrap();
-    says(load_ptb(dir.path()), &["ptb.valid.txt is not there"]);
+    says(load_ptb(dir.path()), &["ptb.valid.txt does not exist"]);
     put(dir.path(), "ptb/ptb.valid.txt", " \n \n");
     says(load_ptb(dir.path()), &["ptb.valid.txt is empty"]);
     put(dir.path(), "ptb/ptb.valid.txt", b"no \xc3( it");

@@ -1,4 +1,5 @@
-//! The examples run to their end: their own assertions are the test. They are modules here, so that one program holds all.
+//! The examples run to their end: their own assertions are the test. They are modules here, so that one program holds
+//! all.
 #![allow(dead_code, reason = "each has a `main`")]
 
 #[path = "../examples/from_pytorch.rs"]

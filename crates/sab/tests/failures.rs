@@ -82,8 +82,8 @@ fn what_is_not_a_run_cannot_be_resumed() {
     }
 }
 
-/// Damages a run in one way, and sees that resuming is refused with a message that has all `parts` and that every file is
-/// as it was.
+/// Damages a run in one way, and sees that resuming is refused with a message that has all `parts` and that every file
+/// is as it was.
 fn refuses(place: &Place, run: &str, damage: impl FnOnce(), parts: &[&str]) {
     damage();
     let before = everything(&place.path(run));
@@ -109,7 +109,7 @@ fn damaged_and_foreign_checkpoints_are_refused_and_nothing_is_overwritten() {
     let write = |bytes: Vec<u8>| fs::write(&latest, bytes).expect("written");
     let mut flipped = good.clone();
     *flipped.last_mut().expect("not empty") ^= 1;
-    refuses(&place, "run", || write(flipped), &["update-0000000040", "damaged", "remove it to go on"]);
+    refuses(&place, "run", || write(flipped), &["update-0000000040", "damaged", "remove it to continue"]);
     refuses(&place, "run", || write(good[..good.len() / 2].to_vec()), &["update-0000000040", "remove it"]);
     refuses(&place, "run", || write(Vec::new()), &["update-0000000040", "safetensors"]);
     refuses(&place, "run", || write(vec![0xff; 64]), &["update-0000000040", "safetensors"]);
@@ -212,7 +212,8 @@ fn a_place_that_cannot_be_written_to_is_said() {
 fn a_full_disk_stops_the_run_with_its_last_checkpoint() {
     let place = Place::new();
     place.ok(&tiny_copy("whole", "200", &[]));
-    // A limit on the size of files fails a write as a full disk does: checkpoints are larger than it, the rest is smaller.
+    // A limit on the size of files fails a write as a full disk does: checkpoints are larger than it, the rest is
+    // smaller.
     let size = |name: &str| fs::metadata(place.path(name)).expect("a file").len();
     let blocks = size("whole/model.safetensors") / 512 + 2;
     let latest = checkpoints(&place.path("whole")).pop().expect("a checkpoint");

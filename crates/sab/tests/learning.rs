@@ -1,5 +1,5 @@
-//! What is learned from: padding changes nothing, the loss and its gradient are right, training ends when it should, and
-//! it works.
+//! What is learned from: padding changes nothing, the loss and its gradient are right, training ends when it should,
+//! and it works.
 
 mod common;
 
@@ -317,7 +317,7 @@ fn training_that_does_not_get_better_ends_when_patience_does() {
     // Too small a rate to change an output: the first validation is the best, two more are waited for.
     let stuck = tiny_copy("run", "1000", &["--lr", "1e-30", "--set", "train.patience=2"]);
     let shown = place.ok(&aloud(&stuck));
-    assert!(shown.contains("validation has stopped getting better"), "{shown}");
+    assert!(shown.contains("validation has stopped improving"), "{shown}");
     let summary = place.json("run/summary.json");
     assert_eq!((summary["updates"].as_u64(), summary["best_update"].as_u64()), (Some(120), Some(40)));
     let validations = metrics(&place.path("run")).iter().filter(|line| line["kind"] == "validation").count();

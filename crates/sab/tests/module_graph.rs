@@ -1,23 +1,24 @@
-//! The top-level modules of each crate form no cycle, and none of the laboratory's points against the flow of data.
+//! The top-level modules of each crate form no cycle, and those of the laboratory keep to the order in
+//! docs/extending.md.
 //!
-//! `cargo test --release -p attentive-sab --test module_graph -- --nocapture` prints the graph.
+//! `cargo test --release -p attentive-sab --test module_graph -- --nocapture` prints the graphs.
 
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Which modules each module names.
+/// Which top-level modules each top-level module names.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Modules in the order of the flow: task, model, run directory, trainer, whole runs, reports, commands. The trainer writes
-/// into the run directory, so it comes behind it here. A module may name those before it and none behind it.
-const FLOW: [&str; 8] = ["tasks", "models", "run_dir", "train", "display", "runs", "report", "commands"];
+/// The line in docs/extending.md above the modules of the laboratory.
+const MARKER: &str = "<!-- module order, checked by crates/sab/tests/module_graph.rs -->";
 
-fn crate_source(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src")
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// All Rust files below a folder.
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a source folder") {
         let path = entry.expect("an entry").path();
@@ -30,82 +31,100 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     found
 }
 
-/// The text of a file without comments and without its unit tests, on one line.
-fn code(path: &Path) -> String {
-    let text = std::fs::read_to_string(path).expect("a source file");
-    let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join(" ")
+fn tokens(text: &str) -> Vec<TokenTree> {
+    text.parse::<TokenStream>().expect("Rust").into_iter().collect()
 }
 
-/// The first names behind `prefix::`: one, or those of a group in braces.
-fn names_behind(text: &str, prefix: &str) -> Vec<String> {
-    let word = |text: &str| text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-    let mut found = Vec::new();
-    for (place, _) in text.match_indices(prefix) {
-        // `$crate::` of a macro is the same crate; `my_crate::` is another name.
-        if text[..place].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
-            continue;
+fn is_word(token: Option<&TokenTree>, word: &str) -> bool {
+    matches!(token, Some(TokenTree::Ident(found)) if found == word)
+}
+
+/// The names right below the crate's root that code names, by `crate::` or by as many `super::` as it is deep: `depth`
+/// is 1 in the file of a top-level module. Comments, strings and unit tests do not count.
+fn names_below_root(tokens: &[TokenTree], depth: usize) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let (mut place, mut next_is_test) = (0, false);
+    while place < tokens.len() {
+        let path_starts = !matches!(place.checked_sub(1).map(|before| &tokens[before]),
+            Some(TokenTree::Punct(colon)) if colon.as_char() == ':');
+        let supers = (0..).take_while(|n| is_word(tokens.get(place + 3 * n), "super")).count();
+        let behind = match &tokens[place] {
+            _ if is_word(tokens.get(place), "crate") && path_starts => Some(place + 3),
+            _ if supers == depth && path_starts => Some(place + 3 * supers),
+            _ => None,
+        };
+        if let Some(behind) = behind {
+            found.extend(first_words(tokens.get(behind)));
         }
-        let rest = &text[place + prefix.len()..];
-        if !rest.starts_with('{') {
-            found.push(word(rest));
-            continue;
-        }
-        let (mut depth, mut at_start) = (0, false);
-        for (place, letter) in rest.char_indices() {
-            match letter {
-                '{' => (depth, at_start) = (depth + 1, depth == 0),
-                '}' if depth == 1 => break,
-                '}' => depth -= 1,
-                ',' => at_start = depth == 1,
-                _ if at_start && !letter.is_whitespace() => {
-                    found.push(word(&rest[place..]));
-                    at_start = false;
+        match &tokens[place] {
+            TokenTree::Group(group) => {
+                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                let is_attribute = group.delimiter() == Delimiter::Bracket;
+                if is_attribute && is_word(inner.first(), "cfg") && group.to_string().contains("(test)") {
+                    next_is_test = true;
+                } else if group.delimiter() == Delimiter::Brace {
+                    let is_module = place >= 2 && is_word(tokens.get(place - 2), "mod");
+                    if !(is_module && next_is_test) {
+                        found.extend(names_below_root(&inner, depth + usize::from(is_module)));
+                    }
+                    next_is_test = false;
+                } else {
+                    found.extend(names_below_root(&inner, depth));
                 }
-                _ => {}
             }
+            TokenTree::Punct(end) if end.as_char() == ';' => next_is_test = false,
+            _ => {}
         }
+        place += 1;
     }
     found
 }
 
-/// The modules that a crate's root declares, and in which of them the names live that it hands out.
-fn root(source: &Path) -> (BTreeSet<String>, BTreeMap<String, String>) {
-    let text = code(&source.join("lib.rs"));
-    let mut modules = BTreeSet::new();
-    for part in text.split("mod ").skip(1) {
-        let name: String = part.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-        modules.insert(name);
-    }
-    let mut owners = BTreeMap::new();
-    for statement in text.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next()) {
-        let Some((module, names)) = statement.split_once("::") else { continue };
-        for name in names.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| !name.is_empty()) {
-            owners.insert(name.to_string(), module.trim().to_string());
+/// A name, or the first name of each path in braces.
+fn first_words(token: Option<&TokenTree>) -> Vec<String> {
+    match token {
+        Some(TokenTree::Ident(name)) => vec![name.to_string()],
+        Some(TokenTree::Group(group)) => {
+            let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+            let paths = inner.split(|token| matches!(token, TokenTree::Punct(comma) if comma.as_char() == ','));
+            paths.flat_map(|path| first_words(path.first())).collect()
         }
+        _ => Vec::new(),
     }
-    (modules, owners)
+}
+
+/// In which top-level modules the names live that the crate's root hands out.
+fn handed_out(root: &[TokenTree]) -> BTreeMap<String, String> {
+    let mut owners = BTreeMap::new();
+    for (place, token) in root.iter().enumerate() {
+        let (true, Some(TokenTree::Ident(module))) = (is_word(Some(token), "use"), root.get(place + 1)) else {
+            continue;
+        };
+        owners.extend(first_words(root.get(place + 4)).into_iter().map(|name| (name, module.to_string())));
+    }
+    owners
 }
 
 fn graph(name: &str) -> Graph {
-    let source = crate_source(name);
-    let (modules, owners) = root(&source);
-    let mut graph = Graph::new();
+    let source = repository().join("crates").join(name).join("src");
+    let read = |path: &Path| tokens(&std::fs::read_to_string(path).expect("a source file"));
+    let owners = handed_out(&read(&source.join("lib.rs")));
+    let mut named = Graph::new();
     for path in files(&source) {
-        let inside = path.strip_prefix(&source).expect("a file below src");
-        let top = inside.iter().next().and_then(|name| name.to_str()).unwrap_or_default().trim_end_matches(".rs");
-        if ["lib", "main", "tests"].contains(&top) || path.ends_with("tests.rs") {
+        let inside = path.strip_prefix(&source).expect("a file below src").with_extension("");
+        let parts: Vec<&str> = inside.iter().filter_map(|part| part.to_str()).collect();
+        if ["lib", "main"].contains(&parts[0]) || parts.last() == Some(&"tests") {
             continue;
         }
-        let edges = graph.entry(top.to_string()).or_default();
-        for named in names_behind(&code(&path), "crate::") {
-            let target = if modules.contains(&named) { named } else { owners.get(&named).cloned().unwrap_or_default() };
-            if !target.is_empty() && target != top {
-                edges.insert(target);
-            }
-        }
+        let depth = parts.iter().filter(|part| **part != "mod").count();
+        named.entry(parts[0].to_string()).or_default().extend(names_below_root(&read(&path), depth));
     }
-    graph
+    let module_of =
+        |word: &String| named.get_key_value(word).map(|(name, _)| name).or_else(|| owners.get(word)).cloned();
+    let edges = |(module, words): (&String, &BTreeSet<String>)| {
+        (module.clone(), words.iter().filter_map(module_of).filter(|target| target != module).collect())
+    };
+    named.iter().map(edges).collect()
 }
 
 /// A way from a module back to itself, if there is one.
@@ -131,11 +150,41 @@ fn cycle(graph: &Graph) -> Option<Vec<String>> {
     graph.keys().find_map(|name| walk(graph, &mut vec![name], &mut done))
 }
 
+/// The lines of a document's block of modules: names up to two spaces, then an explanation.
+fn order(document: &str) -> Vec<Vec<String>> {
+    let block =
+        document.split(MARKER).nth(1).expect("the marker").split("```").nth(1).expect("a block behind the marker");
+    let names = |line: &str| -> Vec<String> {
+        let names = line.trim().split("  ").next().unwrap_or_default();
+        names.split(' ').map(str::to_string).collect()
+    };
+    block.lines().skip(1).map(names).filter(|names| !names[0].is_empty()).collect()
+}
+
+/// What is wrong between a graph and an order in which each module may name only those of earlier lines.
+fn against(graph: &Graph, order: &[Vec<String>]) -> Vec<String> {
+    let line_of = |name: &String| order.iter().position(|names| names.contains(name));
+    let mut wrong = Vec::new();
+    for name in order.iter().flatten().filter(|name| !graph.contains_key(*name)) {
+        wrong.push(format!("`{name}` is listed and is no module"));
+    }
+    for (module, named) in graph {
+        let Some(own) = line_of(module) else {
+            wrong.push(format!("`{module}` is not listed"));
+            continue;
+        };
+        let later = named.iter().filter(|target| line_of(target).is_some_and(|line| line >= own));
+        wrong.extend(later.map(|target| format!("`{module}` names `{target}`, which is not listed before it")));
+    }
+    wrong
+}
+
 #[test]
 fn no_crate_has_a_cycle_between_its_top_level_modules() {
     for name in ["attentive-engine", "attentive", "sab"] {
         let graph = graph(name);
-        assert!(graph.len() > 5, "{name} has {} modules: the sources were not read", graph.len());
+        let edges: usize = graph.values().map(BTreeSet::len).sum();
+        assert!(graph.len() > 5 && edges > 5, "{name} has {} modules: the sources were not read", graph.len());
         eprintln!("{name}");
         for (module, named) in &graph {
             eprintln!("  {module} -> {}", named.iter().cloned().collect::<Vec<_>>().join(", "));
@@ -145,17 +194,14 @@ fn no_crate_has_a_cycle_between_its_top_level_modules() {
 }
 
 #[test]
-fn no_module_of_the_laboratory_points_against_the_flow() {
-    let graph = graph("sab");
-    for (place, module) in FLOW.iter().enumerate() {
-        for behind in &FLOW[place + 1..] {
-            assert!(!graph[*module].contains(*behind), "`{module}` names `{behind}`, which comes behind it");
-        }
-    }
+fn every_module_of_the_laboratory_keeps_to_the_order_in_the_guide() {
+    let guide = std::fs::read_to_string(repository().join("docs/extending.md")).expect("the guide");
+    let wrong = against(&graph("sab"), &order(&guide));
+    assert!(wrong.is_empty(), "docs/extending.md: {}", wrong.join("; "));
 }
 
 #[test]
-fn a_cycle_is_found_and_so_are_grouped_names() {
+fn a_cycle_is_found() {
     let edges = |pairs: &[(&str, &str)]| {
         let mut graph = Graph::new();
         for (from, to) in pairs {
@@ -166,7 +212,26 @@ fn a_cycle_is_found_and_so_are_grouped_names() {
     assert_eq!(cycle(&edges(&[("a", "b"), ("b", "c"), ("a", "c")])), None);
     let found = cycle(&edges(&[("a", "b"), ("b", "c"), ("c", "b")])).expect("a cycle");
     assert_eq!(found, ["b", "c", "b"]);
-    let named =
-        names_behind("use crate::{error::{A, B}, tasks::Task, rng}; crate::data::x() other_crate::no", "crate::");
-    assert_eq!(named, ["error", "tasks", "rng", "data"]);
+
+    let document = format!("# Title\n{MARKER}\n```text\n  c          words\nb a   more\n```\n");
+    let wrong = against(&edges(&[("a", "c"), ("c", "b"), ("d", "a")]), &order(&document));
+    let [no_module, backward, unlisted] = &wrong[..] else { panic!("{wrong:?}") };
+    assert!(no_module.contains("`b` is listed and is no module"), "{no_module}");
+    assert!(backward.contains("`c` names `b`"), "{backward}");
+    assert!(unlisted.contains("`d` is not listed"), "{unlisted}");
+}
+
+#[test]
+fn names_are_found_wherever_code_has_them() {
+    let found = |text: &str, depth| names_below_root(&tokens(text), depth).into_iter().collect::<Vec<_>>();
+    let grouped = "use crate::{error::{A, B}, tasks::Task, rng}; fn f() { crate::data::x(); other_crate::no() }";
+    assert_eq!(found(grouped, 1), ["data", "error", "rng", "tasks"]);
+    assert_eq!(found("use super::{a::X, b}; mod inner { use super::no; use super::super::c; }", 1), ["a", "b", "c"]);
+    assert_eq!(found("use super::no; use super::super::a;", 2), ["a"]);
+    assert_eq!(
+        found("// crate::no\nconst X: &str = \"crate::no\"; macro_rules! m { () => { $crate::a::b() } }", 1),
+        ["a"]
+    );
+    assert_eq!(found("#[cfg(test)]\nmod tests { use crate::no; } use crate::yes;", 1), ["yes"]);
+    assert_eq!(found("#[cfg(test)]\nmod tests; mod m { use crate::yes; }", 1), ["yes"]);
 }

@@ -51,8 +51,9 @@ fn latest_checkpoint(run: &Path) -> u64 {
     if run.join("checkpoints").exists() { checkpoints(run).last().map_or(0, of_name) } else { 0 }
 }
 
-/// Kills a run at random moments, `kills` times, resumes it each time, lets it end, and compares it with `whole`. Where the run
-/// is done before the last kill it is compared and begun again: how many kills a run meets is the machine's affair.
+/// Kills a run at random moments, `kills` times, resumes it each time, lets it end, and compares it with `whole`. Where
+/// the run is done before the last kill it is compared and begun again: how many kills a run meets is the machine's
+/// affair.
 fn survives_kills(
     place: &Place, begin: &[&str], run: &str, whole: &str, kills: usize, most_lost: u64, pause: (u64, u64),
 ) {

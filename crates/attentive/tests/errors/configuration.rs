@@ -35,8 +35,8 @@ fn a_mistake_in_a_configuration_file_says_what_is_expected() {
         (r#""sparsifier": "Softmax""#, vec!["no sparsifier \"Softmax\"".into(), "prominence, softmax".into()]),
         (r#""store": """#, vec!["no store \"\"".into(), "every, novelty".into()]),
         (r#""evict": "newest""#, vec!["no eviction rule \"newest\"".into(), "oldest, least-attended".into()]),
-        (r#""capacity": -1"#, vec!["-1".into(), "usize".into()]),
-        (r#""capacity": "all""#, vec!["all".into(), "usize".into()]),
+        (r#""capacity": -1"#, vec!["a number or \"none\"".into()]),
+        (r#""capacity": "all""#, vec!["\"all\"".into(), "a number or \"none\"".into()]),
         (r#""novelty": "much""#, vec!["much".into(), "f64".into()]),
         (r#""noveltty": 0.1"#, vec!["noveltty".into(), "`novelty`".into()]),
         (r#""initialization": {"gain": 1.0}"#, vec!["gain".into(), "attention_gain".into()]),
@@ -48,6 +48,17 @@ fn a_mistake_in_a_configuration_file_says_what_is_expected() {
         }
     }
     assert!(parse(r#"{"input": 3}"#).expect_err("a size is missing").contains("hidden"));
+}
+
+#[test]
+fn files_of_earlier_versions_are_read_and_the_size_of_the_input_can_be_left_to_the_data() {
+    let older = r#"{"input": 3, "hidden": 4, "capacity": null, "initialization": {"bound": null, "input_gain": 2.0}}"#;
+    let start = Initialization { input_gain: 2.0, ..Initialization::default() };
+    assert_eq!(parse(older), Ok(SabLstmConfig::new(3, 4).with_initialization(start)));
+
+    let unsized_layer = parse(r#"{"hidden": 4}"#).expect("no input");
+    assert!(!serde_json::to_string(&unsized_layer).expect("plain data").contains("input\""));
+    assert!(unsized_layer.validate().expect_err("no size").to_string().contains("`input` is 0"));
 }
 
 #[test]

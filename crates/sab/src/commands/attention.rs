@@ -10,34 +10,34 @@ use crate::tasks::Split;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Draw which past steps each step was reminded of, and write the numbers as JSON
+/// Draw which past steps each step was reminded of
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sab attention runs/copy --sequence 3 --last 10")]
 pub struct AttentionArguments {
     /// The run directory
     run: PathBuf,
 
-    /// Which sequence of the test set, from 0
+    /// Draw this sequence of the test set, counted from 0
     #[arg(long, default_value_t = 0, value_name = "N")]
     sequence: u64,
 
-    /// At another length than the model was trained at
+    /// Use another length than in training
     #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(1..))]
     length: Option<u32>,
 
-    /// Show only the last steps
+    /// Draw only this many of the last steps
     #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u32).range(1..))]
     last: Option<u32>,
 
-    /// Where to put attention.png, attention.svg and attention.json; the run directory if not said
+    /// Write attention.png, attention.svg and attention.json here instead of to the run directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Where data sets are, if not where they were
+    /// The folder of the data sets, if it has moved since training
     #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
     data_dir: Option<PathBuf>,
 
-    /// Where to run the model
+    /// The device to run the model on
     #[arg(long, value_enum, value_name = "DEVICE", default_value = "cpu")]
     device: DeviceName,
 }
@@ -50,14 +50,12 @@ pub(super) fn run(arguments: &AttentionArguments) -> Result<()> {
     let task = trained.task()?;
     let model = trained.model.recurrent()?;
     if !attends(model) {
-        return Err(LabError::Config(
-            "the model is a plain LSTM (`model.k_top` is 0): it is reminded of nothing".into(),
-        ));
+        return Err(LabError::Config("the model is a plain LSTM (`model.k_top` is 0): nothing reminds it".into()));
     }
     let count = task.held_out_count(Split::Test, 1);
     if arguments.sequence >= count {
         return Err(LabError::Config(format!(
-            "`--sequence` is {}: the test set has 0 to {}",
+            "`--sequence` is {}: the test set has sequences 0 to {}",
             arguments.sequence,
             count - 1
         )));

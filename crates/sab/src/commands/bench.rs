@@ -4,7 +4,7 @@ use super::{print, print_json};
 use crate::device::DeviceName;
 use crate::display::{Style, display};
 use crate::error::{LabError, Result};
-use crate::experiment::{Experiment, parse_value};
+use crate::experiment::{Experiment, Value, parse_change};
 use crate::models::Model;
 use crate::run_dir::{DeviceUse, Environment, ModelConfig, RunDir, cores};
 use crate::tasks::Task;
@@ -14,33 +14,33 @@ use clap::Args;
 use serde_json::json;
 use std::time::Instant;
 
-/// Measure what the trainer costs beside the bare step: forward, loss, backward, clip, Adam on one batch
+/// Measure the overhead of the trainer over a bare training step
 ///
-/// Both run in turn; the best round of each counts. The trainer's time has everything in it: data, metrics, validation,
-/// checkpoints.
+/// A bare step is forward, loss, backward, clipping and Adam on one batch. The time of the trainer includes everything:
+/// data, metrics, validation, checkpoints. Both run in turn, and the best round of each counts.
 #[derive(Args, Debug)]
 pub struct BenchArguments {
     /// A task that needs no data
     #[arg(default_value = "copy")]
     task: String,
 
-    /// Change any key of the configuration; can be given again
+    /// Change a key of the configuration; repeat for more keys
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Updates a round
+    /// Updates per round
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     updates: u32,
 
-    /// Rounds of each
+    /// Number of rounds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Threads
+    /// Number of threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 
-    /// Where to run the model
+    /// The device to run the model on
     #[arg(long, value_enum, value_name = "DEVICE", default_value = "cpu")]
     device: DeviceName,
 
@@ -50,11 +50,9 @@ pub struct BenchArguments {
 }
 
 pub(super) fn run(arguments: &BenchArguments) -> Result<()> {
-    let mut changes = vec![("train.updates".to_string(), parse_value(&arguments.updates.to_string()))];
+    let mut changes = vec![("train.updates".to_string(), Value::Integer(arguments.updates.into()))];
     for pair in &arguments.set {
-        let (key, value) =
-            pair.split_once('=').ok_or_else(|| LabError::Config(format!("`--set {pair}` has no `=`")))?;
-        changes.push((key.to_string(), parse_value(value)));
+        changes.push(parse_change(pair)?);
     }
     let experiment = Experiment::of_task(&arguments.task, &changes)?;
     let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
@@ -80,7 +78,7 @@ fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize, device: D
     let device = device.open()?.autodiff();
     let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
     let adam = Adam::new(settings.into(), &model)?;
-    let mut learner = Learner { model, adam, clip: settings.clip.get(), device };
+    let mut learner = Learner { model, adam, clip: settings.clip, device };
     let batch = task.training_batch(settings.seed, 0, settings.batch);
     let mut began = Instant::now();
     // The first steps find their memory.
@@ -92,7 +90,7 @@ fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize, device: D
         let learned = learner.learn(&batch, &options, settings.learning_rate, None)?;
         if learned.is_none() {
             return Err(LabError::Diverged(
-                "the loss or the gradient is not a finite number: try a smaller rate".into(),
+                "the loss or the gradient is not a finite number: try a smaller learning rate".into(),
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! What `sab train` says at its end.
+//! The last words of `sab train`.
 
 use super::{print, readable};
 use crate::display::duration;
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::run_dir::SUMMARY;
 use crate::runs::Finished;
 
-/// What was reached and where it is.
+/// Prints the result and where it is.
 pub(super) fn report(finished: &Finished) -> Result<()> {
     let Finished { run, experiment, state, stop_reason, validation, test, pictures, .. } = finished;
     let file = |name: &str| run.file(name).display().to_string();

@@ -7,25 +7,25 @@ use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::PathBuf;
 
-/// Get data sets and check them
+/// Download data sets and check them
 #[derive(Subcommand, Debug)]
 pub enum DataCommand {
-    /// List the data sets that are known by name
+    /// List the known data sets
     List,
-    /// Download a data set from its official place and check it
+    /// Download a data set from its official source and check it
     Fetch {
         /// mnist, ptb, text8 or cifar10
         name: String,
-        /// Where data sets are
+        /// The folder of the data sets
         #[arg(long, value_name = "DIR", default_value = "data", env = "SAB_DATA_DIR")]
         data_dir: PathBuf,
-        /// Download from below this address in place of the official one
+        /// Download from this address instead of the official one
         #[arg(long, value_name = "URL")]
         mirror: Option<String>,
     },
-    /// Check the files that are there
+    /// Check the downloaded files
     Verify {
-        /// Where data sets are
+        /// The folder of the data sets
         #[arg(long, value_name = "DIR", default_value = "data", env = "SAB_DATA_DIR")]
         data_dir: PathBuf,
     },
@@ -68,7 +68,7 @@ pub(super) fn run(command: &DataCommand) -> Result<()> {
             for report in &reports {
                 let verdict = match &report.verdict {
                     Verdict::Good => "good".to_string(),
-                    Verdict::Prefix(text) => format!("incomplete but right as far as it goes: {text}"),
+                    Verdict::Prefix(text) => format!("incomplete, but correct so far: {text}"),
                     Verdict::Wrong(text) => format!("WRONG: {text}"),
                     Verdict::Missing => "missing".to_string(),
                 };

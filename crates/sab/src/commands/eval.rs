@@ -72,8 +72,8 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<()> {
     let settings = &trained.experiment.train;
     let (split, name, most) = match (&arguments.file, arguments.split) {
         (Some(file), _) => (Split::Test, file.display().to_string(), None),
-        (None, Which::Test) => (Split::Test, "test".into(), settings.test_batches.get()),
-        (None, Which::Validation) => (Split::Validation, "validation".into(), settings.validation_batches.get()),
+        (None, Which::Test) => (Split::Test, "test".into(), settings.test_batches),
+        (None, Which::Validation) => (Split::Validation, "validation".into(), settings.validation_batches),
     };
     let task = arguments.file.as_deref().map_or_else(|| trained.task(), |file| trained.task_of_file(file))?;
     let judged =

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Say what a run directory or model folder holds
+/// Describe a run directory or model folder
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sab info runs/copy")]
 pub struct InfoArguments {
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
         line("updates", state(&run, &experiment.train, latest, summary.as_ref()));
         let updates: Vec<String> = checkpoints.iter().map(|(update, _)| update.to_string()).collect();
         line("checkpoints", if updates.is_empty() { "none".into() } else { updates.join(", ") });
-        let not_finished = || format!("not finished; `sab train --resume {}` goes on", path.display());
+        let not_finished = || format!("not finished; `sab train --resume {}` continues", path.display());
         let test = summary.as_ref().and_then(|summary| summary.get("test"));
         line("result", test.map_or_else(not_finished, |test| format!("test {test}")));
     }
@@ -42,8 +42,8 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
     line(
         "input",
         match config.input {
-            InputKind::Tokens(symbols) => format!("one of {symbols} symbols a step"),
-            InputKind::Dense(numbers) => format!("{numbers} numbers a step"),
+            InputKind::Tokens(symbols) => format!("one of {symbols} symbols per step"),
+            InputKind::Dense(numbers) => format!("{numbers} numbers per step"),
         },
     );
     line(
@@ -83,7 +83,7 @@ fn summary_of(run: &RunDir, latest: u64) -> Option<Value> {
 
 /// How far training has come, and why it has ended if it has.
 fn state(run: &RunDir, train: &TrainSettings, latest: u64, summary: Option<&Value>) -> String {
-    let most = match train.epochs.get() {
+    let most = match train.epochs {
         Some(epochs) => format!("those of {epochs} epochs"),
         None => train.updates.to_string(),
     };
@@ -97,7 +97,7 @@ fn state(run: &RunDir, train: &TrainSettings, latest: u64, summary: Option<&Valu
         None => format!("{done} of {most}; training has ended"),
         Some(StopReason::Time) => {
             let path = run.path().display();
-            format!("{done} of {most}; the time is up, `sab train --resume {path} --max-time TIME` goes on")
+            format!("{done} of {most}; the time is up, `sab train --resume {path} --max-time TIME` continues")
         }
         Some(stop_reason) => format!("{done} of {most}; training has ended: {}", stop_reason.describe()),
     }

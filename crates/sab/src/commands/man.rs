@@ -5,11 +5,11 @@ use crate::error::{LabError, Result};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Write manual pages, one for `sab` and one for each command
+/// Write manual pages for `sab` and each command
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sab man ~/.local/share/man/man1 && man sab-train")]
 pub struct ManArguments {
-    /// The folder to write them to; it is made if it is not there
+    /// The folder to write to; it is created if necessary
     folder: PathBuf,
 }
 

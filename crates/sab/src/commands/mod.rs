@@ -24,26 +24,26 @@ use std::process::ExitCode;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done
+  0  success
   1  the model refused its input, or an unexpected failure
   2  a wrong command line or configuration
-  3  data is missing or wrong
+  3  missing or wrong data
   4  a run directory, checkpoint or file is missing, damaged or cannot be written
-  5  training failed: too many losses or gradients that are not numbers
+  5  training failed: too many losses or gradients that are not finite
   130, 143  stopped by Ctrl-C or SIGTERM after a checkpoint";
 
 const EXAMPLES: &str = "\
 Examples:
   sab train copy                              learn to copy ten digits across 100 blank steps
-  sab train text --file book.txt              a language model of a text of your own
+  sab train text --file book.txt              train a language model on your own text
   sab train csv --file sensors.csv            classify or predict your own sequences
-  sab predict RUN new.csv                     the answers of such a model to new sequences
+  sab predict RUN new.csv                     answer new sequences with such a model
   sab train --resume runs/copy-100-sab-trunc5-top5-seed1
-  sab transfer RUN --lengths 100,1000,5000    does it still know at other lengths?
-  sab attention RUN                           a picture of what each step was reminded of
-  sab report RUN...                           one HTML page: curves, and attention as it learned";
+  sab transfer RUN --lengths 100,1000,5000    evaluate the model at other lengths
+  sab attention RUN                           draw which past steps each step was reminded of
+  sab report RUN...                           write one HTML page: curves, and attention over training";
 
-/// Recurrent networks trained by Sparse Attentive Backtracking.
+/// Train recurrent networks with Sparse Attentive Backtracking.
 #[derive(Parser, Debug)]
 #[command(name = "sab", version, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 #[command(arg_required_else_help = true, infer_subcommands = false)]
@@ -69,7 +69,7 @@ enum Command {
     ComplexityPoint(complexity::PointArguments),
     #[command(subcommand)]
     Data(data::DataCommand),
-    /// Print shell completions, to be put where your shell looks for them
+    /// Print shell completions
     Completions {
         /// The shell
         shell: clap_complete::Shell,

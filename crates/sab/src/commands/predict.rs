@@ -8,11 +8,11 @@ use clap::Args;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Answer the sequences of a new table with a model that learned from one
+/// Answer the sequences of a new table
 ///
-/// The table has the sequence, step and feature columns of the one that the model was trained on, found by their names. The
-/// label column may be missing and is not looked at; other columns do not matter. What is printed is CSV: a line a sequence,
-/// or a line a step if the model answers each step.
+/// The model must have learned from a table. The new table needs the same sequence, step and feature columns, which are
+/// found by name; a label column and other columns are ignored. The output is CSV: one line per sequence, or one line
+/// per step if the model answers every step.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct PredictArguments {
@@ -22,15 +22,15 @@ pub struct PredictArguments {
     /// The table
     file: PathBuf,
 
-    /// Write the answers to this file, whole or not at all, in place of printing them
+    /// Write the answers to this file instead of printing them; it appears complete or not at all
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Add a column for each class with its probability
+    /// Add a column with the probability of each class
     #[arg(long)]
     probabilities: bool,
 
-    /// Threads
+    /// Number of threads
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 }
@@ -43,7 +43,7 @@ Examples:
 pub(super) fn run(arguments: &PredictArguments) -> Result<()> {
     let predictor = Predictor::open(&arguments.run)?;
     if arguments.probabilities && predictor.classes().is_empty() {
-        return Err(LabError::Config("the model answers with numbers: there are no `--probabilities`".into()));
+        return Err(LabError::Config("the model answers with numbers, which have no `--probabilities`".into()));
     }
     match &arguments.out {
         None => write(&predictor, arguments, Printed, Path::new("the output")),

@@ -10,42 +10,48 @@ use burn::tensor::{Int, Tensor};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Let a language model write
+/// Generate text with a language model
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sab sample runs/text --prompt \"Once upon a time\" --length 300 --temperature 0.7")]
 pub struct SampleArguments {
     /// A run directory or model folder
     run: PathBuf,
 
-    /// What the text begins with
+    /// The beginning of the text
     #[arg(long, default_value = "")]
     prompt: String,
 
-    /// Characters to write
+    /// Number of characters to generate
     #[arg(long, default_value_t = 200, value_name = "CHARACTERS")]
     length: usize,
 
-    /// Below 1 is more cautious, above 1 more daring; 0 always takes the likeliest character
+    /// Below 1 is more cautious, above 1 more daring; 0 always takes the most likely character
     #[arg(long, default_value_t = 1.0, value_name = "T", allow_negative_numbers = true)]
     temperature: f64,
 
-    /// What the choices are drawn from
+    /// The seed of the random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Where to run the model
+    /// The device to run the model on
     #[arg(long, value_enum, value_name = "DEVICE", default_value = "cpu")]
     device: DeviceName,
 }
 
 pub(super) fn run(arguments: &SampleArguments) -> Result<()> {
     if !(arguments.temperature >= 0.0 && arguments.temperature.is_finite()) {
-        return Err(LabError::Config(format!("`--temperature` is {}: a number, at least 0", arguments.temperature)));
+        return Err(LabError::Config(format!(
+            "`--temperature` is {}: expected a number, 0 or more",
+            arguments.temperature
+        )));
     }
     let device = arguments.device.open()?;
     let (config, model, _) = load_model(&arguments.run, &device)?;
     let Some(alphabet) = config.facts.alphabet else {
-        return Err(LabError::Config(format!("the model learned `{}`: only a model of text can write", config.task)));
+        return Err(LabError::Config(format!(
+            "the model learned `{}`: only a language model can generate text",
+            config.task
+        )));
     };
     let model = model.recurrent()?;
     let prompt = alphabet.encode(&arguments.prompt).map_err(|why| {

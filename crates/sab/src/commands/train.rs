@@ -5,7 +5,7 @@ use super::{print, print_json};
 use crate::device::DeviceName;
 use crate::display::Style;
 use crate::error::{LabError, Result};
-use crate::experiment::{Experiment, TASK_NAMES, nearest, parse_value};
+use crate::experiment::{Experiment, TaskSettings, parse_change, parse_value};
 use crate::run_dir::RunDir;
 use crate::runs;
 use crate::train::{Session, Stop};
@@ -13,35 +13,35 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use toml::Value;
 
-/// Train a model on a task, or go on with a run
+/// Train a model on a task, or continue a run
 ///
-/// TASK is copy, adding, ptb, text8, text, pmnist, cifar10 or csv, or a TOML file that describes an experiment. Everything
-/// a run makes is in its run directory, under runs/ if --run does not say otherwise.
+/// TASK is one of the tasks below, or a TOML file that describes an experiment. The run directory holds everything a
+/// run writes; it is a new folder under runs/ unless --run names another.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = after_help())]
 pub struct TrainArguments {
     /// A task, or a TOML file
     #[arg(value_name = "TASK|FILE", required_unless_present = "resume")]
     target: Option<String>,
 
-    /// Go on with this run, exactly as if it had never stopped
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["target", "run", "set", "dry_run", "length", "file", "hidden", "k_top",
-        "k_att", "k_trunc", "seed", "steps", "epochs", "batch", "lr"])]
+    /// Continue this run exactly as if it had never stopped
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["target", "run", "set", "dry_run", "length", "file", "hidden",
+        "k_top", "k_att", "k_trunc", "seed", "steps", "epochs", "batch", "lr"])]
     resume: Option<PathBuf>,
 
-    /// The run directory to make
+    /// Create this run directory
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
 
-    /// Change any key of the configuration (see --dry-run for all of them); can be given again
+    /// Change a key of the configuration; repeat for more keys, --dry-run prints them all
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Print the resolved configuration and do nothing
+    /// Print the resolved configuration and exit
     #[arg(long)]
     dry_run: bool,
 
-    /// Length of a sequence: the paper's T, or characters of a text
+    /// Length of a sequence: the paper's T, or the characters of a text
     #[arg(long, value_name = "STEPS", help_heading = "Task")]
     length: Option<usize>,
 
@@ -49,7 +49,7 @@ pub struct TrainArguments {
     #[arg(long, value_name = "FILE", help_heading = "Task")]
     file: Option<PathBuf>,
 
-    /// Where data sets are
+    /// The folder of the data sets
     #[arg(long, value_name = "DIR", help_heading = "Task", env = "SAB_DATA_DIR")]
     data_dir: Option<PathBuf>,
 
@@ -57,7 +57,7 @@ pub struct TrainArguments {
     #[arg(long, value_name = "UNITS", help_heading = "Model")]
     hidden: Option<usize>,
 
-    /// Memories a step may be reminded of: 0 (plain LSTM), a number, or `all`
+    /// Memories that a step may be reminded of: 0 (plain LSTM), a number, or `all`
     #[arg(long, value_name = "N|all", help_heading = "Model")]
     k_top: Option<String>,
 
@@ -65,39 +65,39 @@ pub struct TrainArguments {
     #[arg(long, value_name = "STEPS", help_heading = "Model")]
     k_att: Option<usize>,
 
-    /// Steps that the sequential gradient runs: a number, or `none` for full backpropagation
+    /// Steps that the sequential gradient runs back: a number, or `none` for full backpropagation
     #[arg(long, value_name = "STEPS|none", help_heading = "Model")]
     k_trunc: Option<String>,
 
-    /// What weights and batches are drawn from
+    /// The seed of weights and batches
     #[arg(long, value_name = "N", help_heading = "Training")]
     seed: Option<u64>,
 
-    /// Updates to make
+    /// Number of updates
     #[arg(long, value_name = "UPDATES", help_heading = "Training")]
     steps: Option<u64>,
 
-    /// Passes over the data to make, in place of --steps
+    /// Number of passes over the data, instead of --steps
     #[arg(long, value_name = "PASSES", help_heading = "Training", conflicts_with = "steps")]
     epochs: Option<u64>,
 
-    /// Sequences a batch
+    /// Sequences per batch
     #[arg(long, value_name = "ROWS", help_heading = "Training")]
     batch: Option<usize>,
 
-    /// Learning rate at the start
+    /// Initial learning rate
     #[arg(long, value_name = "RATE", help_heading = "Training", allow_negative_numbers = true)]
     lr: Option<f64>,
 
-    /// Stop after this time of training in all (what a resumed run has done before included), such as 90s, 15m or 2h
+    /// Stop after this much training time, such as 90s, 15m or 2h; a resumed run counts its earlier time
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Training")]
     max_time: Option<f64>,
 
-    /// Threads; the result does not depend on it
+    /// Number of threads; the result does not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Training")]
     threads: Option<u16>,
 
-    /// Where to train: cpu, or where the run was trained last if it is resumed
+    /// The device to train on; the default is the CPU, or the last device of a resumed run
     #[arg(long, value_enum, value_name = "DEVICE", help_heading = "Training")]
     device: Option<DeviceName>,
 
@@ -105,7 +105,7 @@ pub struct TrainArguments {
     show: Show,
 }
 
-/// How a run is shown.
+/// How to show a run.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Display")]
 struct Show {
@@ -113,13 +113,20 @@ struct Show {
     #[arg(long, short, conflicts_with_all = ["json", "dashboard"])]
     quiet: bool,
 
-    /// Show one JSON object a line on stdout
+    /// Print one JSON object per line to stdout
     #[arg(long, conflicts_with = "dashboard")]
     json: bool,
 
-    /// Show live charts that fill the terminal
+    /// Fill the terminal with live charts
     #[arg(long)]
     dashboard: bool,
+}
+
+/// All tasks and some examples.
+fn after_help() -> String {
+    let line = |task: &TaskSettings| format!("  {:<9}{}\n", task.name(), task.kind().help());
+    let tasks: String = TaskSettings::all().iter().map(line).collect();
+    format!("Tasks:\n{tasks}\n{EXAMPLES}")
 }
 
 const EXAMPLES: &str = "\
@@ -130,8 +137,8 @@ Examples:
   sab train pmnist --data-dir data --max-time 45m
   sab train text --file book.txt --hidden 256
   sab train experiments/my.toml --set train.clip=none
-  sab train copy --dry-run                         every key and its value
-  sab train copy --device wgpu                     on a GPU, if this sab was built with the feature wgpu
+  sab train copy --dry-run                         print every key and its value
+  sab train copy --device wgpu                     on a GPU, if sab was built with wgpu
   sab train --resume runs/long                     after Ctrl-C, a crash or a power cut";
 
 /// Seconds of `90`, `90s`, `15m` or `2h`.
@@ -173,10 +180,7 @@ impl TrainArguments {
         change("train.max_seconds", self.max_time.map(Value::Float));
         change("train.threads", self.threads.map(|threads| whole(usize::from(threads))));
         for pair in &self.set {
-            let Some((key, value)) = pair.split_once('=') else {
-                return Err(LabError::Config(format!("`--set {pair}` has no `=`: write --set key=value")));
-            };
-            changes.push((key.trim().to_string(), parse_value(value.trim())));
+            changes.push(parse_change(pair)?);
         }
         Ok(changes)
     }
@@ -190,15 +194,8 @@ impl TrainArguments {
         if path.exists() {
             let how = if target.ends_with(".csv") { "csv" } else { "text" };
             return Err(LabError::Config(format!(
-                "`{target}` is neither a task nor a TOML file; `sab train {how} --file {target}` learns from it"
+                "`{target}` is neither a task nor a TOML file; to learn from it, run `sab train {how} --file {target}`"
             )));
-        }
-        if !TASK_NAMES.contains(&target) {
-            let hint = match nearest(target, TASK_NAMES) {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => format!("the tasks are {}; a TOML file ends in .toml", TASK_NAMES.join(", ")),
-            };
-            return Err(LabError::Config(format!("there is no task and no file `{target}`; {hint}")));
         }
         Experiment::of_task(target, &changes)
     }
@@ -228,7 +225,7 @@ pub(super) fn run(arguments: TrainArguments) -> Result<()> {
             let path = arguments.run.clone().unwrap_or_else(|| RunDir::free_name(&experiment));
             runs::begin(&path, &experiment, session, arguments.style(), Stop::on_signals()?)?
         }
-        (None, None) => return Err(LabError::Config("say what to train: `sab train copy`, for one".into())),
+        (None, None) => return Err(LabError::Config("name a task, for example `sab train copy`".into())),
     };
     match (arguments.show.quiet, arguments.show.json) {
         (true, _) => Ok(()),

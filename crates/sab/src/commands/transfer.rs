@@ -98,11 +98,8 @@ fn earlier(path: &Path, update: Option<u64>) -> Result<BTreeMap<usize, Value>> {
     Ok(results.into_iter().filter_map(|result| Some((result["length"].as_u64()? as usize, result))).collect())
 }
 
-fn judge(trained: &Trained, mut settings: TaskSettings, sequences: usize, threads: usize) -> Result<Judgement> {
-    if let TaskSettings::Copy { test, .. } | TaskSettings::Adding { test, .. } = &mut settings {
-        *test = sequences;
-    }
-    let task = trained.task_as(&settings)?;
+fn judge(trained: &Trained, settings: TaskSettings, sequences: usize, threads: usize) -> Result<Judgement> {
+    let task = trained.task_as(&settings.with_test_sequences(sequences))?;
     let rows = trained.experiment.train.batch.min(sequences);
     let most = sequences.div_ceil(rows) as u64;
     evaluate(&trained.model, &*task, Split::Test, rows, Some(most), threads, &trained.device)

@@ -1,28 +1,24 @@
 //! The memory of a process, where the system tells it.
 
-use std::fs;
+use crate::run_dir::bytes_of_proc;
 
 /// Bytes in memory now.
 pub fn resident(process: u32) -> Option<u64> {
-    of_status(&process.to_string(), "VmRSS:")
+    of_status(&process.to_string(), "VmRSS")
 }
 
 /// Bytes of this process in memory now.
 pub fn resident_here() -> Option<u64> {
-    of_status("self", "VmRSS:")
+    of_status("self", "VmRSS")
 }
 
 /// The most bytes that this process has had in memory.
 pub fn peak_here() -> Option<u64> {
-    of_status("self", "VmHWM:")
+    of_status("self", "VmHWM")
 }
 
-/// A line `key   123 kB` of Linux's `/proc/PROCESS/status`; other systems have no such file.
 fn of_status(process: &str, key: &str) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
+    bytes_of_proc(&format!("/proc/{process}/status"), key)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 use super::error::{DataError, Result};
 use super::{cifar10, ptb, text};
+use crate::suggest::nearest;
 
 /// A data set that can be fetched and verified.
 #[derive(Clone, Copy, Debug)]
@@ -127,26 +128,10 @@ pub const CATALOGUE: &[DataSet<'static>] = &[
 pub fn data_set(name: &str) -> Result<&'static DataSet<'static>> {
     CATALOGUE.iter().find(|set| set.name == name).ok_or_else(|| {
         let wanted = name.to_lowercase().replace(['-', '_', ' '], "");
-        let near = CATALOGUE.iter().map(|set| (distance(&wanted, set.name), set.name)).min();
-        let nearest = near.filter(|(edits, _)| *edits <= 2).map(|(_, name)| name.to_string());
+        let nearest = nearest(&wanted, CATALOGUE.iter().map(|set| set.name)).map(str::to_string);
         let known = CATALOGUE.iter().map(|set| set.name.to_string()).collect();
         DataError::UnknownSet { name: name.into(), nearest, known }
     })
-}
-
-/// How many letters must be changed, added or dropped to turn one word into the other.
-fn distance(a: &str, b: &str) -> usize {
-    // `row[j]` is the distance between what has been read of `a` and the first `j` letters of `b`.
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.chars().enumerate() {
-            let change = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 /// The author's own site refuses downloads nowadays; these two serve the original files.

@@ -1,9 +1,9 @@
-//! [`DataError`]: what can be wrong with a data file, and how to mend it.
+//! [`DataError`]: the faults of data files, and how to mend them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a data function returns.
+/// The result of a data function.
 pub type Result<T> = std::result::Result<T, DataError>;
 
 /// A fault in a data file, a download or a request for data. The text names the file, the fault and the remedy.
@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, DataError>;
 #[non_exhaustive]
 pub enum DataError {
     /// A file that is needed does not exist.
-    #[error("{} is not there; {remedy}", path.display())]
+    #[error("{} does not exist; {remedy}", path.display())]
     Missing {
         /// Where the file is expected.
         path: PathBuf,
@@ -23,7 +23,7 @@ pub enum DataError {
     Unreadable {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         source: io::Error,
     },
     /// The system refuses to write a file or folder, for example because the disk is full.
@@ -31,20 +31,20 @@ pub enum DataError {
     Unwritable {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         source: io::Error,
     },
-    /// The content of a file is not what it should be.
+    /// The content of a file is wrong.
     #[error("{} {problem}; {remedy}", path.display())]
     Bad {
         /// The file.
         path: PathBuf,
-        /// What is wrong, as the rest of a sentence that begins with the file's name.
+        /// The fault, as the rest of a sentence that begins with the file's name.
         problem: String,
         /// How to get a good file.
         remedy: String,
     },
-    /// One line of a table is not what it should be.
+    /// One line of a table is wrong.
     #[error("{}, line {line}{}: {problem}", path.display(), in_column(column.as_deref()))]
     BadRow {
         /// The table.
@@ -53,7 +53,7 @@ pub enum DataError {
         line: u64,
         /// The column, if the fault lies in one.
         column: Option<String>,
-        /// What is wrong.
+        /// The fault.
         problem: String,
     },
     /// A text holds a character that the alphabet does not.
@@ -67,7 +67,7 @@ pub enum DataError {
         symbols: usize,
     },
     /// There is no data set of this name.
-    #[error("there is no data set `{name}`{}; there are {}", did_you_mean(nearest.as_deref()), known.join(", "))]
+    #[error("there is no data set `{name}`{}; known: {}", did_you_mean(nearest.as_deref()), known.join(", "))]
     UnknownSet {
         /// The name asked for.
         name: String,
@@ -83,7 +83,7 @@ pub enum DataError {
         file: String,
         /// One sentence for each location tried.
         problems: Vec<String>,
-        /// What to try next.
+        /// The next thing to try.
         remedy: String,
     },
     /// A value handed to a data function makes no sense.
@@ -110,7 +110,7 @@ impl DataError {
         Self::Unwritable { path: path.into(), source }
     }
 
-    /// Says what is wrong with a file.
+    /// Describes the fault of a file.
     pub(crate) fn bad(path: &Path, problem: impl Into<String>, remedy: &str) -> Self {
         Self::Bad { path: path.into(), problem: problem.into(), remedy: remedy.into() }
     }

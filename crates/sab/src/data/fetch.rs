@@ -24,13 +24,13 @@ impl Default for FetchOptions {
     }
 }
 
-/// What is told of the progress: the file, the bytes that have arrived, and the size if it is known.
+/// Receives progress: the file, the bytes that have arrived, and the size if it is known.
 pub type Progress<'a> = dyn FnMut(&str, u64, Option<u64>) + 'a;
 
 /// Downloads a data set of the catalogue into `data_dir/<name>/` and returns its files.
 ///
-/// What is there and right is kept, packed or unpacked. A download is written to a temporary file, checked, and only then given its
-/// name; whatever goes wrong, nothing is left behind.
+/// Correct files that exist are kept, packed or unpacked. A download goes to a temporary file, is checked, and only
+/// then gets its name; a failure leaves nothing behind.
 pub fn fetch(name: &str, data_dir: &Path, mirror: Option<&str>, progress: &mut Progress) -> Result<Vec<PathBuf>> {
     let options = FetchOptions { mirror: mirror.map(String::from), ..FetchOptions::default() };
     fetch_set(data_set(name)?, data_dir, &options, progress)

@@ -1,7 +1,7 @@
 //! Data sets: loading, fetching and checking them.
 //!
-//! Loaders never trust a file: a missing, truncated, mislabelled or hostile one is an error that names the file, what
-//! is wrong with it and how to get a good one.
+//! Loaders never trust a file. A missing, truncated, mislabelled or hostile one is an error that names the file, the
+//! fault and the way to a good one.
 
 mod alphabet;
 mod catalogue;
@@ -20,6 +20,7 @@ mod verify;
 pub use alphabet::{Alphabet, MOST_SYMBOLS};
 pub use catalogue::{CATALOGUE, Check, DataSet, Download, KnownFile, data_set};
 pub use cifar10::{load_cifar10, parse_cifar10};
+pub(crate) use digest::hexadecimal;
 pub use error::{DataError, Result};
 pub use fetch::{FetchOptions, Progress, fetch, fetch_set};
 pub use images::{ImageSet, Images};

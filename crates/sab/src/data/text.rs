@@ -20,13 +20,13 @@ const NOT_UTF8: &str = "convert it to UTF-8, for example with iconv";
 pub struct TextSplit {
     /// The symbols behind the numbers.
     pub alphabet: Alphabet,
-    /// What is learnt from.
+    /// The part to learn from.
     pub train: Vec<u16>,
-    /// What choices are made by.
+    /// The part that guides choices.
     pub validation: Vec<u16>,
-    /// What the result is judged by.
+    /// The part that judges the result.
     pub test: Vec<u16>,
-    /// What a reader of metrics on this text must know, if anything.
+    /// A remark for readers of the metrics, if there is one.
     pub note: Option<String>,
     /// The SHA-256 of the file, if it is one of the user's own.
     pub sha256: Option<String>,

@@ -1,6 +1,5 @@
 //! A progress bar at the bottom of the terminal, with results and notes as lines above it.
 
-use super::Display;
 use super::format::{duration, metric, number, rate};
 use super::lines::{digits, note_line, updates, validation_line};
 use crate::train::{NoteKind, Observer, Progress, Validation};
@@ -48,18 +47,10 @@ impl Observer for Bar {
     }
 }
 
-impl Display for Bar {
-    fn finish(&mut self) {
-        // The last state of the bar stays on the terminal as a record. A second call changes nothing.
-        if !self.bar.is_finished() {
-            self.bar.abandon();
-        }
-    }
-}
-
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.finish();
+        // The last state of the bar stays on the terminal as a record.
+        self.bar.abandon();
     }
 }
 

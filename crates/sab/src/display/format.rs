@@ -41,7 +41,7 @@ fn scientific(value: f64) -> String {
     }
 }
 
-/// A fraction as `63.2 %`; near the whole as `99.96 %`, so that only what is complete is 100.
+/// A fraction as `63.2 %`; close to one as `99.96 %`, so that only 1 is shown as 100.
 pub fn percent(fraction: f64) -> String {
     match 100.0 * fraction {
         near if (99.0..100.0).contains(&near) => format!("{:.2} %", near.min(99.99)),
@@ -59,7 +59,7 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// Seconds as `m:ss` or `h:mm:ss`; `-` for what is no time.
+/// Seconds as `m:ss` or `h:mm:ss`; `-` for anything that is not a time.
 pub fn duration(seconds: f64) -> String {
     // Ten thousand years stand for all that is longer.
     if !(0.0..3e11).contains(&seconds) {

@@ -1,11 +1,11 @@
 //! JSON lines, for programs that watch a run.
 
-use super::{Display, Throttle};
+use super::Throttle;
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// One object a line. `event` says what it is: `progress`, `validation` or `note`. NaN and infinities are `null`, as
+/// One object per line. `event` names its kind: `progress`, `validation` or `note`. NaN and infinities are `null`, as
 /// JSON has no word for them.
 pub struct Json<W: Write> {
     out: W,
@@ -22,12 +22,6 @@ impl<W: Write> Json<W> {
     /// Writes a line at once. A closed pipe must not stop the training, so errors are dropped.
     fn line(&mut self, value: &Value) {
         let _ = writeln!(self.out, "{value}").and_then(|()| self.out.flush());
-    }
-
-    fn finish_now(&mut self) {
-        if let Some(progress) = self.pending.take() {
-            self.line(&progress);
-        }
     }
 }
 
@@ -71,15 +65,11 @@ impl<W: Write + Send> Observer for Json<W> {
     }
 }
 
-impl<W: Write + Send> Display for Json<W> {
-    fn finish(&mut self) {
-        self.finish_now();
-    }
-}
-
 impl<W: Write> Drop for Json<W> {
     fn drop(&mut self) {
-        self.finish_now();
+        if let Some(progress) = self.pending.take() {
+            self.line(&progress);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Lines of text, and near silence.
 
+use super::Throttle;
 use super::format::{duration, metric, number, rate};
-use super::{Display, Throttle};
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -32,12 +32,6 @@ impl<W: Write> Lines<W> {
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.out, "{text}").and_then(|()| self.out.flush());
     }
-
-    fn finish_now(&mut self) {
-        if let Some(progress) = self.pending.take() {
-            self.line(&progress_line(&progress));
-        }
-    }
 }
 
 impl<W: Write + Send> Observer for Lines<W> {
@@ -61,15 +55,11 @@ impl<W: Write + Send> Observer for Lines<W> {
     }
 }
 
-impl<W: Write + Send> Display for Lines<W> {
-    fn finish(&mut self) {
-        self.finish_now();
-    }
-}
-
 impl<W: Write> Drop for Lines<W> {
     fn drop(&mut self) {
-        self.finish_now();
+        if let Some(progress) = self.pending.take() {
+            self.line(&progress_line(&progress));
+        }
     }
 }
 
@@ -96,10 +86,6 @@ impl<W: Write + Send> Observer for Quiet<W> {
     }
 }
 
-impl<W: Write + Send> Display for Quiet<W> {
-    fn finish(&mut self) {}
-}
-
 /// How many digits a number of updates may have.
 pub fn digits(progress: &Progress) -> usize {
     progress.budget.map_or(COLUMN, |budget| budget.to_string().len())
@@ -116,7 +102,7 @@ pub fn updates(progress: &Progress) -> String {
     }
 }
 
-/// All of a progress report in a line.
+/// A whole progress report in a line.
 pub fn progress_line(progress: &Progress) -> String {
     let mut line = format!("update {}  loss {:>COLUMN$}", updates(progress), number(progress.loss));
     push_metrics(&mut line, &progress.metrics);
@@ -144,7 +130,7 @@ pub fn validation_line(validation: &Validation, digits: usize) -> String {
     line
 }
 
-/// A note in a line; that it is a warning is said.
+/// A note in a line, marked if it is a warning.
 pub fn note_line(kind: NoteKind, text: &str) -> String {
     match kind {
         NoteKind::Info => text.to_owned(),

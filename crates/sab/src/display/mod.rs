@@ -1,8 +1,8 @@
-//! How training is shown: nothing, JSON lines, lines of text, a progress bar or a dashboard.
+//! Shows training: nothing, JSON lines, lines of text, a progress bar or a dashboard.
 //!
-//! A display is an [`Observer`] of the trainer and decides which of its reports are worth showing. Text for people goes to
-//! stderr, JSON for programs to stdout. A display never stops the training: if its output is closed, training goes on in
-//! silence.
+//! A display is an [`Observer`] of the trainer and decides which of its reports are worth showing. Text for people goes
+//! to stderr, JSON for programs to stdout. A display never stops the training: if its output is closed, training goes
+//! on in silence.
 
 mod bar;
 mod dashboard;
@@ -28,13 +28,6 @@ use throttle::Throttle;
 /// The least time between two lines of progress.
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
-/// Shows a run while it goes on.
-pub trait Display: Observer {
-    /// Shows what is still to be shown and leaves the terminal clean. A second call does nothing; dropping the display
-    /// does the same.
-    fn finish(&mut self);
-}
-
 /// The ways of showing a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
@@ -43,7 +36,7 @@ pub enum Style {
     Auto,
     /// Warnings only.
     Quiet,
-    /// One JSON object a line on stdout, for programs.
+    /// One JSON object per line on stdout, for programs.
     Json,
     /// A line of text every few seconds.
     Lines,
@@ -53,11 +46,11 @@ pub enum Style {
     Dashboard,
 }
 
-/// Makes the display of a style for a run called `title`.
+/// Makes the display of a style for a run called `title`. Dropping it shows everything that is still pending and leaves
+/// the terminal clean.
 ///
-/// A bar and a dashboard need stderr to be a terminal; elsewhere lines are shown in their place, with a note that says
-/// so.
-pub fn display(style: Style, title: &str) -> Box<dyn Display> {
+/// A bar and a dashboard need stderr to be a terminal; elsewhere the display falls back to lines, with a note.
+pub fn display(style: Style, title: &str) -> Box<dyn Observer> {
     let lines = || Lines::new(io::stderr(), Throttle::new(BETWEEN_LINES), title);
     match style {
         Style::Quiet => Box::new(Quiet::new(io::stderr())),
@@ -74,8 +67,8 @@ pub fn display(style: Style, title: &str) -> Box<dyn Display> {
     }
 }
 
-fn in_place_of(wanted: &str, why: &str, mut lines: Lines<io::Stderr>) -> Box<dyn Display> {
-    lines.note(NoteKind::Info, &format!("{why}: lines are shown in place of the {wanted}"));
+fn in_place_of(wanted: &str, why: &str, mut lines: Lines<io::Stderr>) -> Box<dyn Observer> {
+    lines.note(NoteKind::Info, &format!("{why}: showing lines instead of the {wanted}"));
     Box::new(lines)
 }
 

@@ -1,6 +1,5 @@
 //! What each style shows.
 
-use super::Display;
 use super::bar::Bar;
 use super::dashboard::{State, draw};
 use super::json::Json;
@@ -90,8 +89,6 @@ fn lines_have_matching_columns_and_come_now_and_then() {
     lines.progress(&later);
     seconds.store(6, Ordering::SeqCst);
     lines.progress(&progress(20_000, 0.000_123));
-    lines.finish();
-    lines.finish();
     drop(lines);
     let expected = "\
 copy, T = 100
@@ -125,7 +122,6 @@ fn quiet_shows_warnings_only() {
     quiet.validation(&validation(1, true));
     quiet.note(NoteKind::Info, "hello");
     quiet.note(NoteKind::Warning, "hm");
-    quiet.finish();
     assert_eq!(output.text(), "warning: hm\n");
 }
 
@@ -140,8 +136,6 @@ fn json_lines_parse_and_hold_everything() {
     json.validation(&validation(2, false));
     json.note(NoteKind::Warning, "two\nlines \"quoted\"");
     json.progress(&progress(3, 0.5));
-    json.finish();
-    json.finish();
     drop(json);
     let values: Vec<serde_json::Value> =
         output.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -175,7 +169,7 @@ fn closed_output_does_not_stop_the_training() {
             Err(io::ErrorKind::BrokenPipe.into())
         }
     }
-    let displays: [Box<dyn Display>; 3] = [
+    let displays: [Box<dyn Observer>; 3] = [
         Box::new(Lines::new(Closed, clock().1, "title")),
         Box::new(Json::new(Closed, clock().1)),
         Box::new(Quiet::new(Closed)),
@@ -184,7 +178,6 @@ fn closed_output_does_not_stop_the_training() {
         display.progress(&progress(1, 1.0));
         display.validation(&validation(1, true));
         display.note(NoteKind::Warning, "text");
-        display.finish();
     }
 }
 
@@ -196,8 +189,7 @@ fn the_bar_stands_below_its_results() {
     bar.validation(&validation(10_000, true));
     bar.note(NoteKind::Warning, "hm");
     bar.progress(&progress(10_001, 0.8122));
-    bar.finish();
-    bar.finish();
+    drop(bar);
     let shown = terminal.contents();
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(lines.len(), 4, "{shown}");

@@ -1,4 +1,4 @@
-//! Shows things now and then instead of always.
+//! Limits how often things are shown.
 
 use std::time::{Duration, Instant};
 

@@ -1,37 +1,29 @@
 //! [`Experiment`]: everything that determines a run, with defaults for each task, read from TOML and overridden key by
 //! key.
 
-mod defaults;
-mod keys;
-mod model;
-mod task;
-mod train;
-mod values;
-
-pub use keys::{nearest, parse_value};
-pub use model::{LstmSettings, ModelSettings, Start, TransformerSettings};
-pub use task::{AnswerKind, CsvSettings, TASK_NAMES, TaskSettings};
+pub use crate::settings::{ModelSettings, Schedule, TrainSettings, TransformerSettings, parse_change, parse_value};
+pub use crate::suggest::nearest;
+pub use crate::tasks::{TASK_NAMES, TaskSettings};
 /// A value of a configuration, as overrides take it.
 pub use toml::Value;
-pub use train::{Schedule, TrainSettings};
-pub use values::{Auto, Limit};
 
 use crate::error::{LabError, Result};
+use crate::settings::{keys, wrong};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use toml::Table;
 
-/// A task, a model and how it is trained.
+/// A task, a model and its training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Where data sets are.
+    /// The folder of the data sets.
     pub data_dir: PathBuf,
-    /// What is learned.
+    /// The task to learn.
     pub task: TaskSettings,
-    /// What learns it.
+    /// The model that learns it.
     pub model: ModelSettings,
-    /// How.
+    /// The training.
     pub train: TrainSettings,
 }
 
@@ -49,13 +41,13 @@ impl Experiment {
         Self::resolve(task_table(name), overrides, "the command line")
     }
 
-    /// What a file says over the defaults of its task, changed by `overrides`.
+    /// The defaults of a task, changed by a TOML file and then by `overrides`.
     pub fn of_file(path: &Path, overrides: &[(String, Value)]) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|why| LabError::file("read", path, &why))?;
         Self::of_text(&text, &path.display().to_string(), overrides)
     }
 
-    /// What a text in TOML says over the defaults of its task, changed by `overrides`.
+    /// The defaults of a task, changed by a text in TOML and then by `overrides`.
     pub fn of_text(text: &str, origin: &str, overrides: &[(String, Value)]) -> Result<Self> {
         let table: Table = text.parse().map_err(|why| LabError::Config(format!("{origin} is not TOML: {why}")))?;
         Self::resolve(table, overrides, origin)
@@ -69,14 +61,14 @@ impl Experiment {
             None => Ok(None),
             Some(Value::String(word)) => Ok(Some(word.clone())),
             Some(other) => {
-                Err(LabError::Config(format!("`{section}.{key}` is {other} in {origin}: it is a word in quotes")))
+                Err(LabError::Config(format!("`{section}.{key}` is {other} in {origin}: expected a word in quotes")))
             }
         };
         let Some(task) = word("task", "name")? else {
             let names = TASK_NAMES.join(", ");
-            return Err(LabError::Config(format!("{origin} has no `task.name`: one of {names}")));
+            return Err(LabError::Config(format!("{origin} has no `task.name`: expected one of {names}")));
         };
-        let known = defaults::of(&task, word("model", "kind")?.as_deref())?;
+        let known = Self::defaults(TaskSettings::of_name(&task)?, word("model", "kind")?.as_deref())?;
         let defaults = Table::try_from(&known).map_err(|why| LabError::Config(why.to_string()))?;
         let mut table = defaults.clone();
         keys::merge(&mut table, given.clone(), origin)?;
@@ -86,14 +78,21 @@ impl Experiment {
         Ok(experiment)
     }
 
+    /// The defaults of a task with a kind of model.
+    fn defaults(task: TaskSettings, model_kind: Option<&str>) -> Result<Self> {
+        let kind = task.kind();
+        let model = ModelSettings::of_kind(model_kind, kind.model())?;
+        Ok(Self { data_dir: "data".into(), train: kind.train(), task, model })
+    }
+
     /// The whole of it as TOML, every key with its value.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).map_err(|why| LabError::Config(why.to_string()))
     }
 
-    /// The keys on which two experiments differ, as far as they bear on the result: `key is A, not B`.
+    /// The keys that differ between two experiments and affect the result: `key is A, not B`.
     pub fn differences(&self, other: &Self) -> Result<Vec<String>> {
-        // Where the data lies, how many threads there are and how often something is written changes no metric.
+        // The place of the data, the number of threads and the frequency of writing change no metric.
         const NO_MATTER: [&str; 6] = [
             "data_dir",
             "train.threads",
@@ -123,7 +122,7 @@ impl Experiment {
     }
 
     fn validate(&self) -> Result<()> {
-        self.task.validate()?;
+        self.task.kind().validate()?;
         self.train.validate()?;
         self.model.validate()
     }
@@ -140,32 +139,30 @@ fn task_table(name: &str) -> Table {
     Table::from_iter([("task".to_string(), Value::Table(task))])
 }
 
-/// Which of the given values does not fit. Serde names the section only, so each is tried by itself.
+/// Finds the value that does not fit. Serde names the section only, so each value is tried by itself.
 fn explain(why: &toml::de::Error, defaults: &Table, given: &Table, origin: &str) -> LabError {
     let alone = |(key, value): (String, Value)| {
         let mut table = defaults.clone();
         keys::set(&mut table, &key, value.clone()).ok()?;
         let why = table.try_into::<Experiment>().err()?;
-        Some(wrong(&key, value, in_words(why.message())))
+        Some(wrong(&key, value, &in_words(why.message())))
     };
     let found = keys::flatten(given).into_iter().find_map(alone);
     found.unwrap_or_else(|| LabError::Config(format!("{origin}: {}", why.message())))
 }
 
-/// What serde says of a value of the wrong kind, for people who do not write Rust.
-fn in_words(message: &str) -> &str {
-    match message.rsplit_once("expected ").map(|(_, kind)| kind.trim_end()) {
-        Some("usize" | "u64") => "expected a whole number, 0 or more",
-        Some("f64") => "expected a number",
-        Some("a boolean") => "expected true or false",
-        Some("a string") => "expected a word in quotes",
-        _ => message,
-    }
-}
-
-/// An error for a setting that cannot be.
-pub(crate) fn wrong(key: &str, value: impl std::fmt::Display, hint: &str) -> LabError {
-    LabError::Config(format!("`{key}` is {value}: {hint}"))
+/// Serde's message about a value of the wrong kind, for people who do not write Rust.
+fn in_words(message: &str) -> String {
+    let message = message.trim_end();
+    let Some((_, kind)) = message.rsplit_once("expected ") else { return message.to_string() };
+    let kind = match kind {
+        "usize" | "u64" => "a whole number, 0 or more",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "a word in quotes",
+        kind => kind,
+    };
+    format!("expected {kind}")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ fn set(pairs: &[(&str, &str)]) -> Vec<(String, Value)> {
 
 #[test]
 fn the_defaults_of_every_task_hold_and_come_back_from_their_own_text() {
-    for name in TASK_NAMES {
+    for &name in TASK_NAMES {
         for kind in ["sab", "transformer"] {
             let changes = set(&[("model.kind", kind), ("task.file", "x.txt")]);
             let changes = if ["text", "csv"].contains(&name) { changes } else { changes[..1].to_vec() };
@@ -24,7 +24,7 @@ fn a_file_says_only_what_differs_and_the_command_line_has_the_last_word() {
     let experiment = Experiment::of_text(text, "file", &set(&[("task.length", "40"), ("train.learning_rate", "1")]));
     let experiment = experiment.expect("it holds");
     assert_eq!(experiment.task.length(), Some(40));
-    assert_eq!((experiment.train.clip.get(), experiment.train.learning_rate), (None, 1.0));
+    assert_eq!((experiment.train.clip, experiment.train.learning_rate), (None, 1.0));
     assert_eq!(experiment.short_name(), "copy-40-attention-full-seed1");
 }
 

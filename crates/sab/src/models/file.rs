@@ -1,6 +1,7 @@
 //! Tensors in safetensors files: the model as PyTorch orders it, and checkpoints.
 
 use super::Parameter;
+use crate::data::hexadecimal;
 use crate::error::{LabError, Result};
 use attentive::{Cell, Owner, SabLstmConfig, Scorer};
 use safetensors::{Dtype, SafeTensors, View};
@@ -15,8 +16,8 @@ const METADATA: &str = "sab";
 /// Files larger than this are not ours.
 const LARGEST: u64 = 16 << 30;
 
-/// Names of a [`SabModel`](super::SabModel)'s parameters: here, and in the file. Those of the layer follow from what its
-/// parts declare.
+/// Names of a [`SabModel`](super::SabModel)'s parameters: here, and in the file. Those of the layer follow from what
+/// its parts declare.
 fn names() -> Vec<(String, String)> {
     let layers = Cell::ALL.iter().flat_map(|cell| Scorer::ALL.iter().map(move |scorer| (*cell, *scorer)));
     let declared =
@@ -32,22 +33,21 @@ fn names() -> Vec<(String, String)> {
     of_layer.chain(of_readout).collect()
 }
 
-/// Names and orders parameters as PyTorch does, which keeps matrices as `[d_output, d_input]`. Those of a Transformer keep
-/// Burn's.
+/// Names and orders parameters as PyTorch does, which keeps matrices as `[d_output, d_input]`. Those of a Transformer
+/// keep Burn's.
 pub fn to_pytorch(parameters: Vec<Parameter>) -> Vec<Parameter> {
-    let names = names();
-    let turn = |parameter: Parameter| match names.iter().find(|(ours, _)| *ours == parameter.name) {
-        Some((_, theirs)) => turned(Parameter { name: theirs.clone(), ..parameter }),
-        None => parameter,
-    };
-    parameters.into_iter().map(turn).collect()
+    renamed(parameters, names())
 }
 
-/// The way back from [`to_pytorch`].
+/// The inverse of [`to_pytorch`].
 pub fn from_pytorch(parameters: Vec<Parameter>) -> Vec<Parameter> {
-    let names = names();
-    let turn = |parameter: Parameter| match names.iter().find(|(_, theirs)| *theirs == parameter.name) {
-        Some((ours, _)) => turned(Parameter { name: ours.clone(), ..parameter }),
+    renamed(parameters, names().into_iter().map(|(ours, theirs)| (theirs, ours)).collect())
+}
+
+/// Gives parameters with a name in `names` the other name and the other order.
+fn renamed(parameters: Vec<Parameter>, names: Vec<(String, String)>) -> Vec<Parameter> {
+    let turn = |parameter: Parameter| match names.iter().find(|(name, _)| *name == parameter.name) {
+        Some((_, other)) => turned(Parameter { name: other.clone(), ..parameter }),
         None => parameter,
     };
     parameters.into_iter().map(turn).collect()
@@ -105,7 +105,7 @@ pub fn to_bytes(parameters: &[Parameter], facts: &impl serde::Serialize) -> Resu
         .map_err(|why| wrong(why.to_string()))
 }
 
-/// What a safetensors file holds.
+/// The content of a safetensors file.
 #[derive(Debug)]
 pub struct Content<T> {
     /// Its tensors.
@@ -125,7 +125,7 @@ pub fn read<T: serde::de::DeserializeOwned>(path: &Path, hint: &str) -> Result<C
     from_bytes(&bytes).map_err(wrong)
 }
 
-/// What [`read`] does, on bytes; the error says what is wrong with them.
+/// [`read`] for bytes; the error says what is wrong with them.
 pub fn from_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> std::result::Result<Content<T>, String> {
     let (_, header) =
         SafeTensors::read_metadata(bytes).map_err(|why| format!("is not a safetensors file or is damaged ({why})"))?;
@@ -166,7 +166,7 @@ fn digest(parameters: &[Parameter]) -> String {
         let bytes: Vec<u8> = parameter.values.iter().flat_map(|x| x.to_le_bytes()).collect();
         hash.update(&bytes);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(hash)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::device::cpu;
 use crate::error::{LabError, Result};
 use crate::experiment::ModelSettings;
 use crate::tasks::{Answers, Batch, InputKind, OutputKind};
-use attentive::{ForwardOptions, KTop, cross_entropy};
+use attentive::{ForwardOptions, SabLstmConfig, cross_entropy};
 use burn::module::{Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::sync::{Mutex, PoisonError};
@@ -28,8 +28,8 @@ pub enum Model {
     Transformer(Box<TransformerModel>),
 }
 
-/// Burn has one source of random numbers for the whole process: whoever seeds it must be alone with it until the weights
-/// are drawn.
+/// Burn has one source of random numbers for the whole process: whoever seeds it must be alone with it until the
+/// weights are drawn.
 static BURNS_NUMBERS: Mutex<()> = Mutex::new(());
 
 impl Model {
@@ -44,7 +44,8 @@ impl Model {
             here.seed(seed);
             match settings {
                 ModelSettings::Sab(lstm) => {
-                    Self::Sab(Box::new(SabModel::new(&lstm.layer(input.size()), output.size(), &here)?))
+                    let layer = SabLstmConfig { input: input.size(), ..lstm.clone() };
+                    Self::Sab(Box::new(SabModel::new(&layer, output.size(), &here)?))
                 }
                 ModelSettings::Transformer(settings) => {
                     Self::Transformer(Box::new(TransformerModel::new(settings, input, output.size(), &here)))
@@ -62,7 +63,7 @@ impl Model {
         }
     }
 
-    /// The outputs where the batch asks for them, `[answers, outputs]`.
+    /// The outputs at the steps that the batch asks for, `[answers, outputs]`.
     pub fn answer(&self, batch: &Batch, options: &ForwardOptions, device: &Device) -> Result<Tensor<2>> {
         Ok(self.answer_and_count(batch, options, device)?.0)
     }
@@ -74,9 +75,8 @@ impl Model {
         match self {
             Self::Sab(model) => {
                 let out = model.run(batch, options, device)?;
-                let attends = model.lstm.config().k_top != KTop::Count(0);
                 let stored = || (0..out.state.batch()).map(|row| out.state.slots(row) - 1).sum();
-                let stored = attends.then(stored);
+                let stored = model.attends().then(stored);
                 Ok((model.read(batch, &out, device)?, stored))
             }
             Self::Transformer(model) => Ok((model.answer(batch, device)?, None)),
@@ -115,7 +115,7 @@ impl Model {
         }
     }
 
-    /// The recurrent model, for what only it can do.
+    /// The recurrent model, for operations that only it has.
     pub fn recurrent(&self) -> Result<&SabModel> {
         match self {
             Self::Sab(model) => Ok(model),
@@ -126,8 +126,8 @@ impl Model {
     }
 }
 
-/// The loss over the answers that count, as the batch weights them: cross-entropy for classes, squared error for numbers.
-/// An error if the batch does not have the right answers.
+/// The loss over the answers that count, as the batch weights them: cross-entropy for classes, squared error for
+/// numbers. An error if the batch does not have the right answers.
 pub fn loss(outputs: Tensor<2>, batch: &Batch, device: &Device) -> Result<Tensor<1>> {
     let answers = outputs.dims()[0];
     let weights = batch.weights().map(|weights| Tensor::<1>::from_data(TensorData::new(weights, [answers]), device));

@@ -106,8 +106,8 @@ impl Model {
         collect.parameters.into_iter().map(parameter).collect()
     }
 
-    /// The model with these parameters: all of its own and no others. Says what is missing, foreign or of another
-    /// shape.
+    /// The model with these parameters: all of its own and no others. The error names parameters that are missing,
+    /// foreign or of another shape.
     pub fn with_parameters(self, parameters: &[Parameter]) -> std::result::Result<Self, String> {
         let left = parameters.iter().map(|parameter| (parameter.name.as_str(), parameter)).collect();
         let mut load = Load { path: Path::default(), left, wrong: None };

@@ -1,7 +1,9 @@
 //! [`SabModel`]: the layer and its output.
 
 use crate::tasks::{Asked, Batch, Input};
-use attentive::{ForwardOptions, Result, SabInput, SabLstm, SabLstmConfig, SabOutput, SabReadout, SabReadoutConfig};
+use attentive::{
+    ForwardOptions, KTop, Result, SabInput, SabLstm, SabLstmConfig, SabOutput, SabReadout, SabReadoutConfig,
+};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -19,6 +21,11 @@ impl SabModel {
     pub fn new(config: &SabLstmConfig, outputs: usize, device: &Device) -> Result<Self> {
         let lstm = config.try_init(device)?;
         Ok(Self { lstm, readout: SabReadoutConfig::new(config.hidden, outputs).init(device) })
+    }
+
+    /// Whether the model has attention; without it, it is a plain recurrent network.
+    pub fn attends(&self) -> bool {
+        self.lstm.config().k_top != KTop::Count(0)
     }
 
     /// Runs the sequences of a batch.

@@ -11,11 +11,11 @@ use burn::nn::transformer::{TransformerEncoder, TransformerEncoderConfig, Transf
 use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// The longest sequence: attention takes the square of it.
+/// The longest sequence: the cost of attention grows with its square.
 const LONGEST: usize = 8192;
 
-/// A causal Transformer encoder with sinusoidal positions: each step sees itself and what came before, so padding at the
-/// end changes nothing.
+/// A causal Transformer encoder with sinusoidal positions: each step sees itself and what came before, so padding at
+/// the end changes nothing.
 #[derive(Module, Debug)]
 pub struct TransformerModel {
     /// Symbols to positions.

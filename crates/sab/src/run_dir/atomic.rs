@@ -5,15 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What a file is called while it is written.
+/// The name of a file while it is written.
 const PARTIAL: &str = "partial";
 
-/// Writes a file whole or not at all: beside its place, to the disk, then into its place.
+/// Writes a file completely or not at all: next to its place, to the disk, then into its place.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_with(path, |file| file.write_all(bytes).map_err(|why| LabError::file("write", path, &why)))
 }
 
-/// Writes a file whole or not at all, with what `fill` puts into it; if that fails, the old file stays.
+/// Writes a file completely or not at all. `fill` writes the content; if it fails, the old file stays.
 pub fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let partial = partial_of(path);
     let wrong = |why: io::Error| LabError::file("write", path, &why);
@@ -33,7 +33,7 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
     write(path, text.as_bytes())
 }
 
-/// Removes what an interrupted write has left in a directory.
+/// Removes the remains of an interrupted write from a directory.
 pub fn clean(directory: &Path) -> Result<()> {
     let entries = fs::read_dir(directory).map_err(|why| LabError::file("read", directory, &why))?;
     for path in entries.flatten().map(|entry| entry.path()) {

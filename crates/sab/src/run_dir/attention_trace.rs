@@ -1,4 +1,4 @@
-//! `attention.jsonl`: how attention changes in training.
+//! `attention.jsonl`: how attention changes during training.
 
 use super::files;
 use crate::attention::Attention;
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 /// The file's name.
 pub const FILE: &str = "attention.jsonl";
 
-/// Always the same sequence is looked at, and none of the test set.
+/// The sequence that is recorded: always the same one, and none of the test set.
 pub const SEQUENCE: (Split, u64) = (Split::Validation, 0);
 
-/// Writes what the network is reminded of at some points of training.
+/// Records reminders at some points of training.
 pub struct AttentionTrace {
     path: PathBuf,
     file: File,
@@ -23,7 +23,7 @@ pub struct AttentionTrace {
 }
 
 impl AttentionTrace {
-    /// Goes on after `update`.
+    /// Continues after `update`.
     pub fn resume(directory: &Path, update: u64) -> Result<Self> {
         let path = directory.join(FILE);
         let (lines, file) = files::resume_lines(&path, update, |_, _| true)?;

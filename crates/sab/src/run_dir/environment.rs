@@ -1,4 +1,4 @@
-//! `environment.json`: what a run was made with.
+//! `environment.json`: programs, machine and devices of a run.
 
 use crate::device::{DeviceName, adapter};
 use burn::tensor::Device;
@@ -8,9 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Programs, machine and seed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Environment {
-    /// Of this program.
+    /// The version of this program.
     pub sab: &'static str,
-    /// Of the framework.
+    /// The version of the framework.
     pub burn: &'static str,
     /// The compiler.
     pub rustc: &'static str,
@@ -22,9 +22,9 @@ pub struct Environment {
     pub cores: usize,
     /// Whether the fast kernels can run.
     pub avx2_fma: bool,
-    /// Memory in bytes, where the system says.
+    /// Memory in bytes, if the system tells.
     pub memory: Option<u64>,
-    /// What it was trained on: one device, or several in turn if it was resumed elsewhere.
+    /// The devices it was trained on: one, or several in turn if it was resumed elsewhere.
     pub devices: Vec<DeviceUse>,
     /// Threads of the run.
     pub threads: usize,
@@ -41,7 +41,7 @@ impl Environment {
     pub fn here(threads: usize, seed: u64, device: DeviceUse) -> Self {
         Self {
             sab: env!("CARGO_PKG_VERSION"),
-            burn: "0.22.1",
+            burn: env!("SAB_BURN"),
             rustc: env!("SAB_RUSTC"),
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             cpu: cpu(),
@@ -63,7 +63,7 @@ impl Environment {
 pub struct DeviceUse {
     /// Its name.
     pub device: DeviceName,
-    /// What it calls itself, if it is a GPU.
+    /// The name that a GPU gives itself.
     pub adapter: Option<String>,
     /// Updates done before.
     pub from_update: u64,
@@ -76,7 +76,7 @@ impl DeviceUse {
     }
 }
 
-/// In words: its name, and what it calls itself.
+/// In words: its name, and the name that a GPU gives itself.
 impl std::fmt::Display for DeviceUse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.adapter {
@@ -96,7 +96,7 @@ pub fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// The value of a line `key: value` of a file under `/proc`; empty elsewhere than on Linux.
+/// The value of a line `key: value` of a file under `/proc`, which only Linux has.
 fn of_proc(file: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find(|line| line.starts_with(key))?;
@@ -108,16 +108,17 @@ fn cpu() -> String {
 }
 
 fn memory() -> Option<u64> {
-    of_meminfo("MemTotal")
+    bytes_of_proc("/proc/meminfo", "MemTotal")
 }
 
-/// Bytes of memory that are free, where the system says.
+/// Bytes of free memory, if the system tells.
 pub fn available_memory() -> Option<u64> {
-    of_meminfo("MemAvailable")
+    bytes_of_proc("/proc/meminfo", "MemAvailable")
 }
 
-fn of_meminfo(key: &str) -> Option<u64> {
-    let kib: u64 = of_proc("/proc/meminfo", key)?.split(' ').next()?.parse().ok()?;
+/// The bytes of a line `key:  123 kB` of a file under `/proc`, which only Linux has.
+pub fn bytes_of_proc(file: &str, key: &str) -> Option<u64> {
+    let kib: u64 = of_proc(file, key)?.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
 

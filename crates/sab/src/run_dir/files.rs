@@ -1,4 +1,4 @@
-//! Reading what may not be there yet, or only in part: a run may be going on, or have been killed.
+//! Reading files that may be missing or incomplete: a run may still be training, or may have been killed.
 
 use super::atomic;
 use crate::error::{LabError, Result};
@@ -29,8 +29,8 @@ fn read_text(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Goes on with a file of JSON lines after `update`: lines of later updates, which a killed run may have left, are dropped, as
-/// are those that `stays` refuses. Gives the lines that stay and the file to add to.
+/// Continues a file of JSON lines after `update`: lines of later updates, which a killed run may have left, are
+/// dropped, as are those that `stays` refuses. Gives the lines that stay and the file to add to.
 pub(super) fn resume_lines(
     path: &Path, update: u64, stays: impl Fn(&Value, u64) -> bool,
 ) -> Result<(Vec<Value>, File)> {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The file's name.
 pub const FILE: &str = "metrics.jsonl";
 
-/// What a line is about.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Training since the line before.
@@ -38,8 +38,8 @@ pub struct MetricsFile {
 }
 
 impl MetricsFile {
-    /// Goes on after `update`: lines of later updates and of validations after the last one that the checkpoint knows, which a
-    /// killed run may have left, are dropped, and the event file is made anew from what stays.
+    /// Continues after `update`: lines of later updates and of validations after the last one that the checkpoint
+    /// knows, which a killed run may have left, are dropped, and the event file is made anew from what stays.
     pub fn resume(directory: &Path, update: u64, last_validation: Option<u64>) -> Result<Self> {
         let path = directory.join(FILE);
         // The last validation comes after the last checkpoint: a kill between the two leaves a line that is made again.

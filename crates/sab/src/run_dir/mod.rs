@@ -3,12 +3,12 @@
 //! ```text
 //! config.toml         the resolved experiment
 //! environment.json    versions, machine, devices, threads, seed
-//! metrics.jsonl       one line each few updates and each validation
+//! metrics.jsonl       a line every few updates and at each validation
 //! events.out.tfevents.*   the same for TensorBoard
-//! attention.jsonl     what one sequence was reminded of, at some points of training
-//! checkpoints/        what a run resumes from
+//! attention.jsonl     the reminders of one sequence at some points of training
+//! checkpoints/        the states that a run can resume from
 //! model.safetensors   the best model so far, as PyTorch orders it
-//! config.json         what the model is and what it needs to know of its data
+//! config.json         the model's settings and the facts it needs about its data
 //! summary.json        the result
 //! ```
 
@@ -19,7 +19,7 @@ pub mod files;
 pub mod metrics;
 mod model_folder;
 
-pub use environment::{DeviceUse, Environment, available_memory, cores, now};
+pub use environment::{DeviceUse, Environment, available_memory, bytes_of_proc, cores, now};
 pub use model_folder::{ModelConfig, load_model, save_model};
 
 use crate::device::DeviceName;
@@ -33,11 +33,11 @@ use std::path::{Path, PathBuf};
 pub const CONFIG: &str = "config.toml";
 const LOCK: &str = ".lock";
 
-/// The file that says what a run was made with.
+/// The file with programs, machine and devices of a run.
 pub const ENVIRONMENT: &str = "environment.json";
-/// The result's file.
+/// The file with the result.
 pub const SUMMARY: &str = "summary.json";
-/// What `sab transfer` found.
+/// The results of `sab transfer`.
 pub const TRANSFER: &str = "transfer.json";
 /// The folder of checkpoints.
 pub const CHECKPOINTS: &str = "checkpoints";
@@ -48,19 +48,19 @@ pub struct RunDir {
     path: PathBuf,
 }
 
-/// While it lives no other process trains in the directory.
+/// Keeps other processes from training in the directory while it lives.
 #[derive(Debug)]
 pub struct RunLock(#[allow(dead_code, reason = "closing the file gives the lock up")] File);
 
 impl RunDir {
-    /// Makes a run directory. It appears with all that is needed to resume it, or not at all.
+    /// Creates a run directory. It appears with everything that resuming needs, or not at all.
     pub fn create(
         path: &Path, experiment: &Experiment, model: &ModelConfig, environment: &Environment,
     ) -> Result<Self> {
         if path.exists() {
             let path = path.display();
             return Err(LabError::Run(format!(
-                "{path} exists already: `sab train --resume {path}` goes on with it, another --run DIR begins a new one"
+                "{path} exists already: `sab train --resume {path}` continues it, another --run DIR starts a new run"
             )));
         }
         let parent = match path.parent() {
@@ -101,7 +101,7 @@ impl RunDir {
         }
         let what = if path.exists() { "is not a run directory: it has no config.toml" } else { "does not exist" };
         Err(LabError::Run(format!(
-            "{} {what}; `sab train` makes run directories, under runs/ if not told otherwise",
+            "{} {what}; `sab train` creates run directories, by default under runs/",
             path.display()
         )))
     }
@@ -145,7 +145,7 @@ impl RunDir {
             .map_err(|why| LabError::Run(format!("{} names a device that is not known: {why}", path.display())))
     }
 
-    /// Notes in `environment.json` that it goes on on another device.
+    /// Records in `environment.json` that the run continues on another device.
     pub(crate) fn note_device(&self, device: &DeviceUse) -> Result<()> {
         let path = self.file(ENVIRONMENT);
         let mut environment = files::read_json(&path)?.filter(Value::is_object).unwrap_or_else(|| json!({}));

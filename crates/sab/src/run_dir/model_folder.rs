@@ -14,16 +14,16 @@ const CONFIG: &str = "config.json";
 /// Of the layout of both files.
 const FORMAT: u32 = 1;
 
-/// What a model is and what it needs to know of its data.
+/// The settings of a model and the facts it needs about its data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelConfig {
     /// Of the layout of both files.
     pub format: u32,
-    /// The task it learned.
+    /// The name of its task.
     pub task: String,
-    /// What a step is.
+    /// The kind of input per step.
     pub input: InputKind,
-    /// What is put out.
+    /// The kind of output.
     pub output: OutputKind,
     /// The order of the gates in the weights.
     pub gates: String,
@@ -34,7 +34,7 @@ pub struct ModelConfig {
     pub facts: TaskFacts,
 }
 
-/// Which update a saved model is of.
+/// When a model was saved.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct SavedAt {
     /// Updates done when it was saved.
@@ -42,7 +42,7 @@ pub struct SavedAt {
 }
 
 impl ModelConfig {
-    /// Of a model for a task.
+    /// Describes a model for a task.
     pub fn new(name: &str, task: &dyn Task, model: &ModelSettings) -> Self {
         Self {
             format: FORMAT,
@@ -55,7 +55,7 @@ impl ModelConfig {
         }
     }
 
-    /// Whether this, kept when a run began, is what the run's settings and data make now.
+    /// Whether this configuration, saved when a run began, fits the settings and the data as they are now.
     pub(crate) fn fits(&self, now: &Self) -> bool {
         let same = Self { facts: TaskFacts::default(), ..self.clone() };
         same == Self { facts: TaskFacts::default(), ..now.clone() } && self.facts.fit(&now.facts)
@@ -90,7 +90,7 @@ pub fn load_model(folder: &Path, device: &Device) -> Result<(ModelConfig, Model,
     let path = folder.join(MODEL);
     if !path.exists() {
         let folder = folder.display();
-        return Err(LabError::Run(format!("{folder} has no model yet: it is saved at the first validation")));
+        return Err(LabError::Run(format!("{folder} has no model yet: the first validation saves it")));
     }
     let content = file::read::<SavedAt>(&path, "train again, or copy the file from where it is whole")?;
     let model = Model::new(&config.model, config.input, config.output, 0, device)?;

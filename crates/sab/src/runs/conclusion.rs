@@ -28,8 +28,8 @@ pub(super) fn conclude(
 ) -> Result<Outcome> {
     let settings = &experiment.train;
     let judge = |split, most| evaluate(model, task, split, settings.batch, most, threads, device);
-    let validation = judge(Split::Validation, settings.validation_batches.get())?.metrics;
-    let Judgement { metrics: test, sequences: test_sequences, .. } = judge(Split::Test, settings.test_batches.get())?;
+    let validation = judge(Split::Validation, settings.validation_batches)?.metrics;
+    let Judgement { metrics: test, sequences: test_sequences, .. } = judge(Split::Test, settings.test_batches)?;
     let summary = json!({
         "task": experiment.task.name(),
         "length": experiment.task.length(),

@@ -58,23 +58,24 @@ pub struct Finished {
 
 /// Makes a run directory at `path`, which must not exist, trains in it, and tests the best model.
 ///
-/// A [`Stop`] that listens to signals ends training with [`LabError::Interrupted`] after a checkpoint; [`resume`] goes on
-/// from there. The run keeps the whole path of a table or text, so that it goes on from any folder. The first call in a process decides how many threads Burn's own operations have.
+/// A [`Stop`] that listens to signals ends training with [`LabError::Interrupted`] after a checkpoint; [`resume`] goes
+/// on from there. The run keeps the whole path of a table or text, so that it goes on from any folder. The first call
+/// in a process decides how many threads Burn's own operations have.
 pub fn begin(path: &Path, experiment: &Experiment, session: Session, style: Style, stop: Stop) -> Result<Finished> {
     let experiment = &Experiment { task: experiment.task.clone().with_whole_path()?, ..experiment.clone() };
     let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
     let device = session.device.unwrap_or_default();
     let device_use = DeviceUse::new(device, &device.open()?, 0);
     check_memory(experiment, &*task, device)?;
-    let threads = session.threads.or(experiment.train.threads.get()).unwrap_or_else(cores);
+    let threads = session.threads.or(experiment.train.threads).unwrap_or_else(cores);
     let environment = Environment::here(threads, experiment.train.seed, device_use);
     let model = ModelConfig::new(experiment.task.name(), &*task, &experiment.model);
     let run = RunDir::create(path, experiment, &model, &environment)?;
     train(run, experiment.clone(), &*task, session, style, stop)
 }
 
-/// Goes on with the run at `path`, exactly as if it had never stopped (on another device: but for rounding). `data_dir` says
-/// where data sets are, if not where they were.
+/// Goes on with the run at `path`, exactly as if it had never stopped (on another device: but for rounding). `data_dir`
+/// says where data sets are, if not where they were.
 pub fn resume(path: &Path, data_dir: Option<&Path>, session: Session, style: Style, stop: Stop) -> Result<Finished> {
     let run = RunDir::open(path)?;
     let mut experiment = run.experiment()?;
@@ -87,8 +88,8 @@ pub fn resume(path: &Path, data_dir: Option<&Path>, session: Session, style: Sty
     if !saved.fits(&now) {
         let path = path.display();
         return Err(LabError::Run(format!(
-            "{path}/config.json does not fit config.toml and the data as they are now: one of them has changed since the \
-             run began; restore it, or begin a new run"
+            "{path}/config.json does not fit config.toml and the data as they are now: one of them has changed since \
+             the run began; restore it, or start a new run"
         )));
     }
     train(run, experiment, &*task, session, style, stop)
@@ -102,18 +103,18 @@ fn reopen(run: &RunDir, settings: &TaskSettings, data_dir: &Path, kept: &TaskFac
         && !file.exists()
     {
         let remedy = format!("put it back, or say in {name}/config.toml where it is now (`task.file`)");
-        return Err(DataError::missing(file, &remedy).into());
+        return Err(DataError::missing(&file, &remedy).into());
     }
     let task = crate::tasks::open(settings, data_dir)?;
     match (settings.file(), &kept.sha256, task.facts().sha256) {
         (Some(file), Some(then), Some(now)) if *then != now => {
             let problem = format!("has changed since the run {name} began (its SHA-256 was {then})");
             let remedy = format!(
-                "put the old one back; `sab eval {name} --file {}` judges the model on all of the new one, a new run learns \
-                 from it",
+                "put the old one back; `sab eval {name} --file {}` judges the model on all of the new one, a new run \
+                 learns from it",
                 file.display()
             );
-            Err(DataError::bad(file, problem, &remedy).into())
+            Err(DataError::bad(&file, problem, &remedy).into())
         }
         _ => Ok(task),
     }
@@ -123,27 +124,27 @@ fn train(
     run: RunDir, experiment: Experiment, task: &dyn Task, session: Session, style: Style, stop: Stop,
 ) -> Result<Finished> {
     let _lock = run.lock()?;
-    use_threads(session.threads.or(experiment.train.threads.get()));
+    use_threads(session.threads.or(experiment.train.threads));
     let mut display = display(style, &experiment.short_name());
     let mut trainer = Trainer::resume(&run, task, session, stop, &mut *display)?;
     let (threads, device) = (trainer.threads(), trainer.device().clone().inner());
     introduce(&mut trainer, &run, &experiment, task);
     let (model, state, stop_reason) = trainer.run()?;
-    display.note(NoteKind::Info, &format!("{}; the best model is put to the test", stop_reason.describe()));
+    display.note(NoteKind::Info, &format!("{}; testing the best model", stop_reason.describe()));
     let outcome = conclude(&run, &experiment, task, &model, &state, stop_reason, (threads, &device))?;
-    display.finish();
+    drop(display);
     let conclusion::Outcome { validation, test, summary, pictures } = outcome;
     Ok(Finished { run, experiment, model, state, stop_reason, validation, test, summary, pictures })
 }
 
-/// Refuses what cannot fit, before anything is made: a process that runs out of memory leaves no message. A GPU has a memory
-/// of its own, and does not say how much of it is free.
+/// Refuses what cannot fit, before anything is made: a process that runs out of memory leaves no message. A GPU has a
+/// memory of its own, and does not say how much of it is free.
 fn check_memory(experiment: &Experiment, task: &dyn Task, device: DeviceName) -> Result<()> {
     if device != DeviceName::Cpu {
         return Ok(());
     }
     let (rows, steps) = (experiment.train.batch as f64, task.longest(Split::Test) as f64);
-    let needed = experiment.model.training_bytes(rows, steps, task.input(), task.output());
+    let needed = experiment.model.training_bytes(rows, steps, task.input().size(), task.output().size());
     let Some(have) = available_memory().filter(|have| needed > *have as f64) else { return Ok(()) };
     let gib = |bytes: f64| bytes / (1_u64 << 30) as f64;
     Err(LabError::Config(format!(
@@ -160,18 +161,18 @@ fn use_threads(threads: Option<usize>) {
     let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or_else(cores)).build_global();
 }
 
-/// Says what is going to happen.
+/// Announces the training.
 fn introduce(trainer: &mut Trainer, run: &RunDir, experiment: &Experiment, task: &dyn Task) {
     let (done, budget, threads) = (trainer.state().update, trainer.budget(), trainer.threads());
     let going_on = match done {
         0 => String::new(),
         done if done >= budget => format!("; all {done} updates are done"),
-        done => format!(", going on from update {done}"),
+        done => format!(", continuing from update {done}"),
     };
     let folder = run.path().display();
     let device = trainer.device_use().clone();
     trainer.announce(&format!("{}", Settings { experiment, budget, threads, device: &device }));
-    trainer.announce(&format!("everything goes into {folder}{going_on}; Ctrl-C stops with a checkpoint"));
+    trainer.announce(&format!("writing to {folder}{going_on}; Ctrl-C saves a checkpoint and stops"));
     if let Some(found) = task.describe() {
         trainer.announce(&found);
     }
@@ -180,7 +181,7 @@ fn introduce(trainer: &mut Trainer, run: &RunDir, experiment: &Experiment, task:
     }
 }
 
-/// What is trained, in one sentence.
+/// The settings of a run, in one sentence.
 struct Settings<'a> {
     experiment: &'a Experiment,
     budget: u64,

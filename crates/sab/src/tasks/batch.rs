@@ -1,17 +1,17 @@
-//! [`Batch`]: sequences and what is asked about them, as plain numbers on the host.
+//! [`Batch`]: sequences and questions about them, as plain numbers on the host.
 
 use crate::data::DataError;
 
-/// What the network sees.
+/// The input of the network.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// `[rows, steps]`, each below the number of symbols.
     Tokens(Vec<i32>),
     /// `[rows, steps, width]`
     Dense {
-        /// Numbers a step.
+        /// Numbers per step.
         width: usize,
-        /// All of them.
+        /// All numbers.
         values: Vec<f32>,
     },
 }
@@ -27,7 +27,7 @@ impl Input {
     }
 }
 
-/// Which steps are asked for an answer.
+/// The steps that must be answered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     /// Every step from this one on (counted from 0): `[rows, steps - from]` answers.
@@ -40,7 +40,7 @@ pub enum Asked {
         /// How much the first group counts.
         weight: f32,
     },
-    /// One step of each row: `[rows]` answers. What a row has after it is padding.
+    /// One step of each row: `[rows]` answers. The steps after it are padding.
     At(Vec<usize>),
     /// The first steps of each row, this many: `[rows, steps]` answers, of which those past a row's length do not
     /// count.
@@ -54,33 +54,33 @@ pub enum Answers {
     Classes(Vec<i32>),
     /// Numbers.
     Values(Vec<f32>),
-    /// Nobody knows them: the batch is to be answered, not judged. It has no loss and no tally.
+    /// Unknown: the batch can be answered but not judged. It has no loss and no tally.
     Unknown,
 }
 
-/// Sequences of one length, shorter ones padded with zeros at the end. Padding changes no result: the network is causal,
-/// and nothing is asked about it.
+/// Sequences of one length, shorter ones padded with zeros at the end. Padding changes no result: the network is
+/// causal, and nothing is asked about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// Sequences.
     pub rows: usize,
     /// Steps of the longest.
     pub steps: usize,
-    /// What the network sees.
+    /// The input of the network.
     pub input: Input,
-    /// Where answers are asked for.
+    /// The steps that must be answered.
     pub asked: Asked,
-    /// The right ones.
+    /// The right answers.
     pub answers: Answers,
 }
 
 impl Batch {
-    /// The error of whoever wants the right answers of a batch that does not have them.
+    /// The error for a batch that lacks the right answers.
     pub(crate) fn unanswered(&self) -> DataError {
         let (rows, steps, count) = (self.rows, self.steps, self.answer_count());
         DataError::Invalid(format!(
-            "a batch of {rows} sequences of {steps} steps does not have the {count} right answers that it asks for: it can \
-             be answered, not judged"
+            "a batch of {rows} sequences of {steps} steps lacks the {count} right answers that it asks for: it can be \
+             answered, not judged"
         ))
     }
 

@@ -1,39 +1,50 @@
 //! Language models on characters: Penn Treebank, text8, any text.
 
 use super::order::{EpochOrder, batches_of, range_of};
-use super::{Answers, Asked, Batch, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts};
-use crate::data::{Alphabet, DataError, TextSplit, load_text_as};
+use super::{
+    Answers, Asked, Batch, CommonKeys, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts, TaskKind,
+    kind,
+};
+use crate::data::{self, DataError, TextSplit, load_text_as};
 use crate::error::{LabError, Result};
 use crate::rng::{Draws, Purpose};
+use crate::settings::TrainSettings;
+use attentive::{Initialization, SabLstmConfig};
 use std::path::Path;
 
 /// Sequences of `length` characters from a text, each to be answered with the character after it. Sequences do not
 /// overlap and each begins with a fresh state, in training and when held out; where the first one begins is drawn anew
 /// for each pass.
 #[derive(Debug)]
-pub(super) struct Characters {
+struct Characters {
     text: TextSplit,
     length: usize,
     order: EpochOrder,
 }
 
 impl Characters {
-    pub(super) fn new(text: TextSplit, length: usize) -> Result<Self> {
+    fn open(text: TextSplit, length: usize) -> Result<Box<dyn Task>> {
         let parts = [("training", &text.train), ("validation", &text.validation), ("test", &text.test)];
         for (name, part) in parts {
             if part.len() < length + 1 {
                 let have = part.len();
                 return Err(LabError::Config(format!(
-                    "`task.length` is {length}, but the {name} part of the text has {have} characters: it needs one more \
-                     than a sequence; use a shorter --length or a longer text"
+                    "`task.length` is {length}, but the {name} part of the text has {have} characters: it needs one \
+                     more than a sequence; use a shorter --length or a longer text"
                 )));
             }
         }
-        Ok(Self { text, length, order: EpochOrder::default() })
+        Ok(Box::new(Self { text, length, order: EpochOrder::default() }))
     }
 
-    /// A text that is judged as a whole. What is left at its end and is shorter than a sequence does not count.
-    pub(super) fn whole(path: &Path, alphabet: &Alphabet, length: usize) -> Result<Self> {
+    /// A whole text to judge a model on, in the symbols that are kept with the model. A rest at its end that is shorter
+    /// than a sequence does not count.
+    fn of_model(path: &Path, facts: &TaskFacts, length: usize) -> Result<Box<dyn Task>> {
+        let Some(alphabet) = &facts.alphabet else {
+            return Err(LabError::Run(
+                "the model's config.json has no symbols: only its own text can be judged".into(),
+            ));
+        };
         let all = load_text_as(path, alphabet)?;
         if all.len() < length + 1 {
             let problem = format!("has {} characters, and a sequence of this model takes {}", all.len(), length + 1);
@@ -41,7 +52,7 @@ impl Characters {
         }
         let (validation, test) = (Vec::new(), Vec::new());
         let text = TextSplit { alphabet: alphabet.clone(), train: all, validation, test, note: None, sha256: None };
-        Ok(Self { text, length, order: EpochOrder::default() })
+        Ok(Box::new(Self { text, length, order: EpochOrder::default() }))
     }
 
     fn batch<'a>(&self, sequences: impl Iterator<Item = &'a [u16]>) -> Batch {
@@ -66,6 +77,58 @@ impl Characters {
     /// Sequences that fit into a part beginning at its start.
     fn sequences(&self, part: &[u16]) -> usize {
         (part.len() - 1) / self.length
+    }
+}
+
+/// A task whose sequences are characters of one text: all that texts do not share.
+pub(super) trait Text {
+    fn help(&self) -> &'static str;
+
+    fn load(&self, data_dir: &Path) -> data::Result<TextSplit>;
+
+    fn length(&self) -> usize;
+
+    fn common_keys(&mut self) -> CommonKeys<'_>;
+
+    /// Changes the training that suits most texts.
+    fn adjust(&self, usual: TrainSettings) -> TrainSettings {
+        usual
+    }
+}
+
+impl<T: Text> TaskKind for T {
+    fn help(&self) -> &'static str {
+        Text::help(self)
+    }
+
+    fn model(&self) -> SabLstmConfig {
+        let initialization = Initialization { input_gain: 32.0, ..Initialization::default() };
+        // The paper's text models have 1000 units. `k_top` is below the number of memories of a sequence: a model that
+        // never has to choose in training cannot choose on longer texts.
+        let sizes = SabLstmConfig::new(0, 256).with_k_trunc(10).with_k_top(5).with_k_att(10);
+        sizes.with_initialization(initialization)
+    }
+
+    fn train(&self) -> TrainSettings {
+        let (learning_rate, validation_batches) = (1e-2, Some(100));
+        let usual = TrainSettings { learning_rate, validation_batches, ..TrainSettings::default() };
+        self.adjust(TrainSettings { updates: 10_000, batch: 32, ..usual })
+    }
+
+    fn validate(&self) -> Result<()> {
+        kind::check_length(self.length(), 1)
+    }
+
+    fn common_keys(&mut self) -> CommonKeys<'_> {
+        Text::common_keys(self)
+    }
+
+    fn open(&self, data_dir: &Path) -> Result<Box<dyn Task>> {
+        Characters::open(self.load(data_dir)?, self.length())
+    }
+
+    fn judge_file(&self, facts: &TaskFacts, file: &Path) -> Option<Result<Box<dyn Task>>> {
+        Some(Characters::of_model(file, facts, self.length()))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::Split;
 use super::order::{batches_of, range_of};
+use crate::error::Result;
 use crate::rng::{Draws, Purpose};
+use crate::settings::at_least_one;
 use std::ops::Range;
 
 /// Held-out sequences are the same for every seed of training, so that runs compare.
@@ -18,6 +20,12 @@ pub struct HeldOut {
 }
 
 impl HeldOut {
+    /// Refuses splits without a sequence, for [`TaskKind::validate`](super::TaskKind::validate).
+    pub fn validate(&self) -> Result<()> {
+        at_least_one("task.validation", self.validation, "sequence")?;
+        at_least_one("task.test", self.test, "sequence")
+    }
+
     fn of(&self, split: Split) -> usize {
         match split {
             Split::Validation => self.validation,
@@ -30,8 +38,8 @@ impl HeldOut {
         batches_of(self.of(split), rows)
     }
 
-    /// The sequences of batch `number`, for [`Task::held_out_batch`](super::Task::held_out_batch); the last batch may be
-    /// short.
+    /// The sequences of batch `number`, for [`Task::held_out_batch`](super::Task::held_out_batch); the last batch may
+    /// be short.
     pub fn batch(&self, split: Split, number: u64, rows: usize) -> Range<usize> {
         range_of(self.of(split), rows, number)
     }

@@ -5,6 +5,8 @@ use super::{Answers, Asked, Batch, Input, InputKind, Metrics, OutputKind, Split,
 use crate::data::{ImageSet, Images};
 use crate::error::{LabError, Result};
 use crate::rng::{Draws, Purpose};
+use crate::settings::TrainSettings;
+use attentive::{Initialization, SabLstmConfig};
 
 /// One pixel a step, scaled to -0.5..0.5; the class is asked for on the last step. The last images of the training set
 /// validate.
@@ -17,7 +19,7 @@ pub(super) struct PixelByPixel {
     views: Views,
 }
 
-/// How training images are shown: the same object from elsewhere, so that fewer images are learned by heart.
+/// Variations of the training images: the same object seen differently, so that the model memorises less.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Views {
     /// Left for right, every second one.
@@ -45,7 +47,7 @@ impl Views {
 }
 
 impl View {
-    /// The pixel of a square image that is seen at `place`. Beyond an edge the pixels of the edge go on.
+    /// The pixel of a square image that is seen at `place`. Pixels beyond an edge repeat the edge.
     fn pixel_at(self, place: usize, side: usize) -> usize {
         let moved = |at: usize, by: isize| at.saturating_add_signed(-by).min(side - 1);
         let (row, column) = (moved(place / side, self.down), moved(place % side, self.right));
@@ -93,6 +95,18 @@ impl PixelByPixel {
             Split::Test => (&self.set.test, 0..self.set.test.len()),
         }
     }
+}
+
+/// The model that suits images: one pixel is a small input, and the loss comes after hundreds of steps.
+pub(super) fn model(input_gain: f64) -> SabLstmConfig {
+    let initialization = Initialization { input_gain, forget_bias: 1.0, ..Initialization::default() };
+    SabLstmConfig::new(0, 128).with_initialization(initialization)
+}
+
+/// The training that suits images.
+pub(super) fn train() -> TrainSettings {
+    let (learning_rate, validation_batches) = (5e-3, Some(20));
+    TrainSettings { updates: 10_000, learning_rate, validation_batches, ..TrainSettings::default() }
 }
 
 impl Task for PixelByPixel {

@@ -1,4 +1,4 @@
-//! [`Tally`]: how good answers are, added up over batches.
+//! [`Tally`]: the quality of answers, summed over batches.
 
 use super::batch::{Answers, Batch};
 use crate::error::Result;
@@ -57,7 +57,7 @@ impl Sums {
     }
 }
 
-/// How good answers are: all of them, and those among the last steps of a sequence that the task grades.
+/// The quality of all answers, and of those among the last steps of a sequence that the task grades.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Every answer.

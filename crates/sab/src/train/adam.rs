@@ -1,7 +1,7 @@
 //! [`Adam`] over all parameters at once, with clipping by the global norm.
 //!
-//! Burn's own optimizer clips each tensor by itself and takes several passes over memory; here the clipped gradient, both
-//! means and the step are one pass, and the moments are plain vectors that a checkpoint can hold.
+//! Burn's own optimizer clips each tensor by itself and takes several passes over memory; here the clipped gradient,
+//! both moments and the step are one pass, and the moments are plain vectors that a checkpoint can hold.
 
 use crate::error::{LabError, Result};
 use crate::experiment::TrainSettings;

@@ -1,4 +1,4 @@
-//! Checkpoints: all that training needs to go on bit for bit, one file each, written while training goes on.
+//! Checkpoints: everything that training needs to continue bit for bit, one file each, written while training runs.
 
 use super::adam::{Adam, FIRST, Rates, SECOND};
 use crate::error::{LabError, Result};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Where training stands, beside weights and moments.
+/// The progress of training, besides weights and moments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainState {
     /// Updates done, refused ones included: the number of the next batch.
@@ -86,15 +86,15 @@ pub fn latest(run: &RunDir, experiment: &str, rates: Rates, model: Model) -> Res
     let checkpoints = list(run)?;
     let Some((_, path)) = checkpoints.last() else { return Ok(None) };
     let hint = match checkpoints.len() {
-        1 => "remove it to begin from the start".to_string(),
-        count => format!("remove it to go on from {}", checkpoints[count - 2].1.display()),
+        1 => "remove it to start from the beginning".to_string(),
+        count => format!("remove it to continue from {}", checkpoints[count - 2].1.display()),
     };
     let content = file::read::<Facts>(path, &hint)?;
     let wrong = |why: &str| LabError::Run(format!("{} {why}; {hint}", path.display()));
     let facts = content.facts.ok_or_else(|| wrong("is not a checkpoint"))?;
     if facts.experiment != experiment && without_file(&facts.experiment) != without_file(experiment) {
         return Err(wrong(
-            "was made by another experiment than config.toml describes: one of them was changed or copied",
+            "belongs to another experiment than config.toml describes: one of the two was changed or copied",
         ));
     }
     let is_moment = |name: &str| name.starts_with(FIRST) || name.starts_with(SECOND);
@@ -105,8 +105,8 @@ pub fn latest(run: &RunDir, experiment: &str, rates: Rates, model: Model) -> Res
     Ok(Some((facts.state, model, adam)))
 }
 
-/// An experiment without the path of its file: what is in the file is checked, where it lies does not matter. Keys that the
-/// program has learned since have their defaults.
+/// An experiment without the path of its file: the content of the file is checked elsewhere, its place does not matter.
+/// Keys that did not exist yet have their defaults.
 fn without_file(experiment: &str) -> Option<toml::Table> {
     let experiment = Experiment::of_text(experiment, "the checkpoint", &[]).ok()?;
     let mut table = toml::Table::try_from(&experiment).ok()?;

@@ -1,4 +1,4 @@
-//! How good a model is on data that it was not trained on.
+//! Evaluation on data that the model was not trained on.
 
 use crate::error::Result;
 use crate::models::{Model, numbers};
@@ -9,15 +9,15 @@ use burn::tensor::Device;
 /// Steps of all rows that are in memory at once: long sequences are run a few at a time.
 pub(crate) const STEPS_AT_ONCE: usize = 200_000;
 
-/// What the number of stored states is called among the metrics of a length.
+/// The name of the number of stored states among the metrics of a length.
 pub const MEMORIES: &str = "memories";
 
-/// How good a model is, and on how much that rests.
+/// The metrics of a model and the number of sequences behind them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// The task's metrics.
     pub metrics: Metrics,
-    /// Sequences that were judged.
+    /// Evaluated sequences.
     pub sequences: u64,
     /// How many states a sequence stored on average, the null slot aside; `None` for a model without memories.
     pub memories: Option<f64>,

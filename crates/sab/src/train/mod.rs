@@ -31,7 +31,7 @@ use checkpoint::{Checkpoint, TrainState, Window, Writer};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// Why training has ended.
+/// Why training stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StopReason {
@@ -39,7 +39,7 @@ pub enum StopReason {
     Budget,
     /// The time is up.
     Time,
-    /// Validation has not got better for long enough.
+    /// Validation has not improved for long enough.
     Patience,
 }
 
@@ -49,7 +49,7 @@ impl StopReason {
         match self {
             Self::Budget => "the budget of updates is spent",
             Self::Time => "the time is up",
-            Self::Patience => "validation has stopped getting better",
+            Self::Patience => "validation has stopped improving",
         }
     }
 }
@@ -57,11 +57,11 @@ impl StopReason {
 /// Limits that are not part of the experiment: a resumed run may have others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Session {
-    /// Threads, if not as the experiment says.
+    /// Threads, if they differ from the experiment's.
     pub threads: Option<usize>,
-    /// Seconds of training in all, if not as the experiment says.
+    /// Seconds of training in all, if they differ from the experiment's.
     pub max_seconds: Option<f64>,
-    /// Where to train, if not where the run was trained last. A new run is trained on the CPU.
+    /// The device, if it differs from the run's last one. A new run trains on the CPU by default.
     pub device: Option<DeviceName>,
 }
 
@@ -90,7 +90,7 @@ pub struct Trainer<'a> {
 }
 
 impl<'a> Trainer<'a> {
-    /// Goes on from the latest checkpoint of a run, or begins if there is none. The caller holds the run's lock.
+    /// Continues from the latest checkpoint of a run, or starts if there is none. The caller holds the run's lock.
     pub fn resume(
         run: &RunDir, task: &'a dyn Task, session: Session, stop: Stop, observer: &'a mut dyn Observer,
     ) -> Result<Self> {
@@ -128,10 +128,10 @@ impl<'a> Trainer<'a> {
             observer,
             stop,
             device_use,
-            threads: session.threads.or(settings.threads.get()).unwrap_or_else(cores),
+            threads: session.threads.or(settings.threads).unwrap_or_else(cores),
             budget,
-            max_seconds: session.max_seconds.or(settings.max_seconds.get()),
-            learner: Learner { model, adam, clip: settings.clip.get(), device },
+            max_seconds: session.max_seconds.or(settings.max_seconds),
+            learner: Learner { model, adam, clip: settings.clip, device },
             best,
             metrics: MetricsFile::resume(run.path(), state.update, state.last_validation)?,
             trace: AttentionTrace::resume(run.path(), state.update)?,
@@ -146,7 +146,7 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    /// Where training stands.
+    /// The train state.
     pub fn state(&self) -> &TrainState {
         &self.state
     }
@@ -171,12 +171,12 @@ impl<'a> Trainer<'a> {
         &self.device_use
     }
 
-    /// Says something before training begins.
+    /// Sends a note before training starts.
     pub fn announce(&mut self, text: &str) {
         self.observer.note(NoteKind::Info, text);
     }
 
-    /// Trains until an end, and leaves a checkpoint there. The model is the one that validated best.
+    /// Trains until a stop reason and leaves a checkpoint there. Returns the model with the best validation.
     pub fn run(mut self) -> Result<(Model, TrainState, StopReason)> {
         let stop_reason = loop {
             if let Some(stop_reason) = self.stop_reason()? {
@@ -190,8 +190,8 @@ impl<'a> Trainer<'a> {
             }
             self.trace_attention()?;
             self.update()?;
-            // Twice an interval: one may still be on its way to the disk when a kill falls, and no more than the interval is
-            // lost.
+            // Twice an interval: one may still be on its way to the disk when a kill falls, and no more than the
+            // interval is lost.
             let due = |every: u64| self.state.update.is_multiple_of(every);
             let (validate, save) =
                 (due(self.settings.validate_every), due((self.settings.checkpoint_every / 2).max(1)));
@@ -214,7 +214,8 @@ impl<'a> Trainer<'a> {
         Ok((model, self.state, stop_reason))
     }
 
-    /// Whether training is at an end: a function of where it stands, so that a resumed run ends as it would have.
+    /// The stop reason, if there is one: a function of the train state, so that a resumed run stops where it would
+    /// have.
     fn stop_reason(&mut self) -> Result<Option<StopReason>> {
         self.state.seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
         let state = &self.state;
@@ -224,14 +225,14 @@ impl<'a> Trainer<'a> {
             self.writer.finish()?;
             let run = self.run.path().display();
             return Err(LabError::Diverged(format!(
-                "training has failed: the loss or the gradient was not a finite number in {count} updates in a row, up to \
-                 update {update}. None of them has touched the weights; the last good ones are in {run}. A smaller --lr or \
-                 `--set train.clip=` may help"
+                "training failed: the loss or the gradient was not a finite number in {count} updates in a row, up to \
+                 update {update}. None of them changed the weights; the last good ones are in {run}. A smaller --lr or \
+                 a smaller train.clip may help"
             )));
         }
         Ok(if state.update >= self.budget {
             Some(StopReason::Budget)
-        } else if self.settings.patience.get().is_some_and(|most| state.validations_since_best >= most) {
+        } else if self.settings.patience.is_some_and(|most| state.validations_since_best >= most) {
             Some(StopReason::Patience)
         } else if self.max_seconds.is_some_and(|most| state.seconds >= most) {
             Some(StopReason::Time)
@@ -310,7 +311,7 @@ impl<'a> Trainer<'a> {
     /// Judges the model on the validation set and keeps it if it is the best so far.
     fn validate(&mut self) -> Result<()> {
         let model = self.learner.model.valid();
-        let (device, most) = (self.learner.device.clone().inner(), self.settings.validation_batches.get());
+        let (device, most) = (self.learner.device.clone().inner(), self.settings.validation_batches);
         let judged = evaluate(&model, self.task, Split::Validation, self.settings.batch, most, self.threads, &device);
         let metrics = match judged {
             // Finite weights can still overflow; such a model is never the best.
@@ -335,10 +336,10 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// Records what one sequence is reminded of, when that is due: before the first update and every so often.
+    /// Records the reminders of one sequence when that is due: before the first update, then every `attention_every`.
     fn trace_attention(&mut self) -> Result<()> {
         let update = self.state.update;
-        let due = self.settings.attention_every.get().is_some_and(|every| update.is_multiple_of(every));
+        let due = self.settings.attention_every.is_some_and(|every| update.is_multiple_of(every));
         let (true, false, Model::Sab(model)) = (due, self.trace.has(update), self.learner.model.valid()) else {
             return Ok(());
         };
@@ -364,24 +365,25 @@ impl<'a> Trainer<'a> {
     }
 }
 
-/// Updates in all: those of the epochs if there are such, else as the settings say.
+/// Updates in all: those of the epochs if `train.epochs` is a number, otherwise `train.updates`.
 pub fn budget(experiment: &Experiment, task: &dyn Task) -> Result<u64> {
-    let Some(epochs) = experiment.train.epochs.get() else { return Ok(experiment.train.updates) };
+    let Some(epochs) = experiment.train.epochs else { return Ok(experiment.train.updates) };
     match task.updates_an_epoch(experiment.train.batch) {
         Some(updates) => Ok(updates.saturating_mul(epochs)),
         None => Err(LabError::Config(format!(
-            "`train.epochs` is {epochs}, but `{}` makes new sequences for each batch and has no epochs: set `train.updates`",
+            "`train.epochs` is {epochs}, but `{}` generates new sequences for each batch and has no epochs: \
+             set `train.updates`",
             experiment.task.name()
         ))),
     }
 }
 
-/// What two experiments must share for one to go on from the other's checkpoint: everything but threads, time and
-/// where the data is.
+/// The keys that two experiments must share for one to continue from the other's checkpoint: all but threads, time and
+/// the place of the data.
 fn identity(experiment: &Experiment) -> Result<String> {
     let mut same = experiment.clone();
     same.data_dir = Default::default();
-    same.train.threads = crate::experiment::Auto::WORD;
-    same.train.max_seconds = crate::experiment::Limit::WORD;
+    same.train.threads = None;
+    same.train.max_seconds = None;
     same.to_toml()
 }

@@ -1,6 +1,6 @@
-//! [`Observer`]: whoever wants to know how training goes. The trainer reports to it and knows no display.
+//! [`Observer`]: follows training. The trainer reports to it and knows no display.
 
-/// What the trainer reports from time to time.
+/// A report that the trainer sends from time to time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Updates done.
@@ -42,7 +42,7 @@ pub struct Validation {
     pub best: bool,
 }
 
-/// How much a note matters.
+/// The importance of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteKind {
     /// Good to know.

@@ -1,4 +1,4 @@
-//! The first Ctrl-C or SIGTERM asks for a checkpoint and an end; a second one ends the process at once.
+//! The first Ctrl-C or SIGTERM saves a checkpoint and stops; a second one ends the process at once.
 
 use crate::error::{LabError, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Whether somebody asked for an end.
+/// Whether a signal asked to stop.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicUsize>);
 
@@ -39,7 +39,7 @@ impl Stop {
         });
     }
 
-    /// The signal that asked for an end.
+    /// The signal that asked to stop.
     pub fn asked(&self) -> Option<i32> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,

@@ -67,13 +67,13 @@ impl Laboratory<'_> {
         let Some(asked) = &table.attention else { return Ok(()) };
         let name = self.results.catalogue.variant_of(&asked.experiment, self.results.budget);
         let train = self.results.catalogue.experiment(&name, 1)?.train;
-        let recorded = |update: &&u64| train.attention_every.get().is_some_and(|every| update.is_multiple_of(every));
+        let recorded = |update: &&u64| train.attention_every.is_some_and(|every| update.is_multiple_of(every));
         match asked.updates.iter().find(|update| !recorded(update)) {
             None => Ok(()),
             Some(update) => Err(LabError::Config(format!(
                 "the table {} shows the attention of update {update}, but {name} records it {}",
                 table.name,
-                train.attention_every.get().map_or("never".to_string(), |every| format!("every {every} updates"))
+                train.attention_every.map_or("never".to_string(), |every| format!("every {every} updates"))
             ))),
         }
     }

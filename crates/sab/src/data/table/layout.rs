@@ -1,10 +1,10 @@
-//! [`TableLayout`]: which column of a table is what.
+//! [`TableLayout`]: the roles of the columns of a table.
 
 use super::{AnswerKind, AnswerOn};
 use serde::{Deserialize, Serialize};
 
-/// The names of the columns and the nature of the answer. What is left out is guessed: among the columns that have no
-/// other part to play, the first is the sequence, the next the step, the last the label, the others are features.
+/// The names of the columns and the kind of the answer. Missing names are guessed: among the columns without a role,
+/// the first is the sequence, the next the step, the last the label, and the others are features.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TableLayout {
@@ -16,8 +16,8 @@ pub struct TableLayout {
     pub label: Option<String>,
     /// The columns with the input, in the order in which the model sees them.
     pub features: Vec<String>,
-    /// What the answer is. If unknown: numbers of which one is no whole number or more than 20 differ are values, all
-    /// else is a class.
+    /// The kind of the answer. If unknown: numbers of which one is no whole number or more than 20 differ are values,
+    /// all else is a class.
     pub kind: Option<AnswerKind>,
     /// Which steps have an answer.
     pub on: AnswerOn,
@@ -35,8 +35,8 @@ pub(super) struct Columns {
 }
 
 impl TableLayout {
-    /// Finds the columns in a header; the error says what is wrong with the header or the layout. Without `labelled` there
-    /// need not be a column of answers; one that has its name is none of the others.
+    /// Finds the columns in a header; the error says what is wrong with the header or the layout. Without `labelled`
+    /// there need not be a column of answers; one that has its name is none of the others.
     pub(super) fn columns(&self, header: &[String], labelled: bool) -> Result<Columns, String> {
         for (i, name) in header.iter().enumerate() {
             if header.iter().take(i).any(|earlier| earlier == name) {

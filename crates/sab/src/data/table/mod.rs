@@ -12,7 +12,7 @@ pub use standardize::Standardization;
 
 use serde::{Deserialize, Serialize};
 
-/// What an answer is.
+/// The kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AnswerKind {
@@ -22,7 +22,7 @@ pub enum AnswerKind {
     Value,
 }
 
-/// Which steps have an answer.
+/// The steps that have an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AnswerOn {
@@ -60,7 +60,7 @@ impl Answers {
 /// One sequence of a table, its steps in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
-    /// What the sequence column says.
+    /// The sequence, as in the sequence column.
     pub id: String,
     /// How many steps there are, at least one.
     pub steps: usize,
@@ -81,9 +81,9 @@ pub struct Table {
     pub step_name: String,
     /// The name of the label column.
     pub label_name: String,
-    /// What the answers are.
+    /// The kind of the answers.
     pub kind: AnswerKind,
-    /// Which steps have one.
+    /// The steps that have one.
     pub on: AnswerOn,
     /// The names of the classes: whole numbers by size, other names by code points. Empty if the answers are numbers.
     pub class_names: Vec<String>,
@@ -96,9 +96,9 @@ pub struct Table {
 /// One sequence that waits for its answers, its steps in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// What the sequence column says.
+    /// The sequence, as in the sequence column.
     pub id: String,
-    /// What the step column says, one text a step, at least one.
+    /// The steps, as in the step column, at least one.
     pub steps: Vec<String>,
     /// The features, `[steps, width]`, all finite; the width is the number of [`Questions::feature_names`].
     pub features: Vec<f32>,

@@ -41,8 +41,8 @@ pub fn parse_table(path: &Path, bytes: &[u8], layout: &TableLayout) -> Result<Ta
     Ok(Table { sha256: sha256_of(bytes), ..cells.table(groups, layout)? })
 }
 
-/// Loads sequences to be answered from a CSV file like that of [`load_table`]. The label column may be missing, and is not
-/// looked at; columns that `layout` has no use for do not matter if it names the features.
+/// Loads sequences to be answered from a CSV file like that of [`load_table`]. The label column may be missing, and is
+/// not looked at; columns that `layout` has no use for do not matter if it names the features.
 pub fn load_questions(path: &Path, layout: &TableLayout) -> Result<Questions> {
     parse_questions(path, &content(path)?, layout)
 }

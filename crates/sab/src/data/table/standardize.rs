@@ -12,7 +12,7 @@ pub struct Standardization {
     deviation: Vec<f32>,
 }
 
-/// What a file has: checked before it is believed.
+/// The content of a file, before it is checked.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parts {

@@ -1,4 +1,4 @@
-//! Live charts that fill the terminal: `screen` owns the terminal, `state` what is known, `view` draws it.
+//! Live charts that fill the terminal: `screen` owns the terminal, `state` holds the numbers, `view` draws them.
 
 mod screen;
 mod state;
@@ -9,7 +9,7 @@ pub use state::State;
 pub use view::draw;
 
 use super::lines::{Lines, digits, note_line, progress_line, validation_line};
-use super::{BETWEEN_LINES, Display, Throttle};
+use super::{BETWEEN_LINES, Throttle};
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use screen::Screen;
 use std::io::{self, Write};
@@ -52,7 +52,8 @@ impl Dashboard {
         }
     }
 
-    /// What would vanish with the screen and is worth keeping: notes, the best and the last result, the last progress.
+    /// The lines that would vanish with the screen and are worth keeping: notes, the best and the last result, the last
+    /// progress.
     fn summary(&self) -> String {
         let State { title, notes, progress, best, validation, .. } = &self.state;
         let digits = progress.as_ref().map_or(0, digits);
@@ -93,8 +94,8 @@ impl Observer for Dashboard {
     }
 }
 
-impl Display for Dashboard {
-    fn finish(&mut self) {
+impl Drop for Dashboard {
+    fn drop(&mut self) {
         let Some(screen) = self.screen.take() else { return };
         let was_open = screen.is_open();
         drop(screen);
@@ -102,12 +103,5 @@ impl Display for Dashboard {
             // A closed stderr must not stop the training.
             let _ = io::stderr().write_all(self.summary().as_bytes());
         }
-        self.lines.finish();
-    }
-}
-
-impl Drop for Dashboard {
-    fn drop(&mut self) {
-        self.finish();
     }
 }

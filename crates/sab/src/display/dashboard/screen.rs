@@ -39,7 +39,7 @@ pub struct Screen {
     canvas: Option<Canvas>,
 }
 
-/// What is drawn on, for one size of the terminal.
+/// The canvas, for one size of the terminal.
 struct Canvas {
     terminal: Terminal<CrosstermBackend<BufWriter<Stderr>>>,
     size: (u16, u16),

@@ -1,4 +1,4 @@
-//! What the dashboard knows of the run.
+//! The dashboard's knowledge of the run.
 
 use super::super::{NoteKind, Progress, Validation};
 use std::collections::VecDeque;
@@ -73,7 +73,7 @@ impl Curves {
     }
 }
 
-/// All that is shown.
+/// Everything on display.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub title: String,

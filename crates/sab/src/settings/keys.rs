@@ -1,9 +1,18 @@
-//! Dotted keys: setting them, laying one table over another, and what to say of a key that does not exist.
+//! Dotted keys: setting them, laying one table over another, and the error for a key that does not exist.
 
 use crate::error::{LabError, Result};
+use crate::suggest::nearest;
 use toml::{Table, Value};
 
-/// The value of `--set key=value`: as TOML reads it, or else a plain word.
+/// The key and the value of `--set key=value`.
+pub fn parse_change(text: &str) -> Result<(String, Value)> {
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(LabError::Config(format!("`--set {text}` has no `=`: write --set key=value")));
+    };
+    Ok((key.trim().to_string(), parse_value(value.trim())))
+}
+
+/// A value as TOML reads it; any other text is a plain word.
 pub fn parse_value(text: &str) -> Value {
     format!("value = {text}")
         .parse::<Table>()
@@ -13,7 +22,7 @@ pub fn parse_value(text: &str) -> Value {
 }
 
 /// Puts a value at a dotted key.
-pub(super) fn set(table: &mut Table, key: &str, value: Value) -> Result<()> {
+pub(crate) fn set(table: &mut Table, key: &str, value: Value) -> Result<()> {
     let (mut place, mut rest) = (table, key);
     while let Some((head, tail)) = rest.split_once('.') {
         let inner = place.entry(head.to_string()).or_insert_with(|| Value::Table(Table::new()));
@@ -27,7 +36,7 @@ pub(super) fn set(table: &mut Table, key: &str, value: Value) -> Result<()> {
 }
 
 /// Lays `given` over `known`. A key that `known` does not have is an error that names the nearest one.
-pub(super) fn merge(known: &mut Table, given: Table, origin: &str) -> Result<()> {
+pub(crate) fn merge(known: &mut Table, given: Table, origin: &str) -> Result<()> {
     let all: Vec<String> = flatten(known).into_iter().map(|(key, _)| key).collect();
     merge_section(known, given, "", &all, origin)
 }
@@ -61,9 +70,10 @@ fn same_kind(known: &Value, given: Value) -> Value {
 
 fn unknown(path: &str, all: &[String], origin: &str) -> String {
     // Names count, not the sections they stand in: `task.length` is not like `task.name`.
-    let name = |path: &str| path.rsplit('.').next().unwrap_or_default().to_string();
-    let names: Vec<String> = all.iter().map(|known| name(known)).collect();
-    let found = nearest(&name(path), names.iter().map(String::as_str));
+    fn name(path: &str) -> &str {
+        path.rsplit('.').next().unwrap_or_default()
+    }
+    let found = nearest(name(path), all.iter().map(|known| name(known)));
     match found.and_then(|found| all.iter().find(|known| name(known) == found)) {
         Some(known) => format!("there is no key `{path}` ({origin}); did you mean `{known}`?"),
         None => format!("there is no key `{path}` here ({origin}); the keys are {}", all.join(", ")),
@@ -71,7 +81,7 @@ fn unknown(path: &str, all: &[String], origin: &str) -> String {
 }
 
 /// All values of a table with their dotted keys.
-pub(super) fn flatten(table: &Table) -> Vec<(String, Value)> {
+pub(crate) fn flatten(table: &Table) -> Vec<(String, Value)> {
     let of_entry = |(key, value): (&String, &Value)| match value {
         Value::Table(inner) => {
             flatten(inner).into_iter().map(|(rest, value)| (format!("{key}.{rest}"), value)).collect::<Vec<_>>()
@@ -79,14 +89,4 @@ pub(super) fn flatten(table: &Table) -> Vec<(String, Value)> {
         value => vec![(key.clone(), value.clone())],
     };
     table.iter().flat_map(of_entry).collect()
-}
-
-/// The candidate that looks most like `word`, if one does.
-pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    candidates
-        .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate.to_string())
 }

@@ -1,16 +1,121 @@
-//! Labelled sequences from a table of the user's.
+//! `csv`: labelled sequences from a table of the user's.
 
 use super::order::{EpochOrder, batches_of, range_of};
-use super::{Answers, Asked, Batch, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts};
-use crate::data::{self, AnswerOn, Standardization, Table, TableLayout, TableSplit, load_table};
+use super::{
+    Answers, Asked, Batch, CommonKeys, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts, TaskKind,
+};
+use crate::data::{self, AnswerKind, AnswerOn, Standardization, Table, TableLayout, TableSplit, load_table};
 use crate::error::{LabError, Result};
-use crate::experiment::{AnswerKind, CsvSettings};
-use std::path::Path;
+use crate::settings::TrainSettings;
+use attentive::SabLstmConfig;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Which column of a table is what. An empty name stands for the usual place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Csv {
+    /// The file.
+    pub file: PathBuf,
+    /// The column that says which sequence a line belongs to; the first by default.
+    pub sequence: String,
+    /// The column that orders the lines of a sequence; the second by default.
+    pub step: String,
+    /// The column with the answers; the last by default.
+    pub label: String,
+    /// The columns that the network sees; all others by default.
+    pub features: Vec<String>,
+    /// Classes or numbers. `None`, `"guess"` in a file: classes, unless they are numbers that look like measurements.
+    #[serde(with = "guess")]
+    pub answers: Option<AnswerKind>,
+    /// Which steps have an answer.
+    pub on: AnswerOn,
+    /// The seed that splits the sequences into training, validation and test.
+    pub split_seed: u64,
+}
+
+/// `"class"`, `"value"` or `"guess"`.
+mod guess {
+    use crate::data::AnswerKind;
+    use attentive::number_or;
+    use serde::{Deserializer, Serializer};
+
+    #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde passes references")]
+    pub(super) fn serialize<S: Serializer>(kind: &Option<AnswerKind>, to: S) -> Result<S::Ok, S::Error> {
+        number_or::write(kind.as_ref(), "guess", to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<AnswerKind>, D::Error> {
+        number_or::read("\"class\", \"value\"", "guess", from)
+    }
+}
+
+impl Default for Csv {
+    fn default() -> Self {
+        let [sequence, step, label] = [const { String::new() }; 3];
+        let (answers, on) = (None, AnswerOn::Last);
+        Self { file: PathBuf::new(), sequence, step, label, features: Vec::new(), answers, on, split_seed: 1 }
+    }
+}
+
+fn named(name: &str) -> Option<String> {
+    (!name.is_empty()).then(|| name.to_string())
+}
+
+impl Csv {
+    fn layout(&self) -> TableLayout {
+        TableLayout {
+            sequence: named(&self.sequence),
+            step: named(&self.step),
+            label: named(&self.label),
+            features: self.features.clone(),
+            kind: self.answers,
+            on: self.on,
+            classes: Vec::new(),
+        }
+    }
+}
+
+impl TaskKind for Csv {
+    fn help(&self) -> &'static str {
+        "classify your own sequences, or predict numbers: --file TABLE.csv"
+    }
+
+    fn model(&self) -> SabLstmConfig {
+        SabLstmConfig::new(0, 64).with_k_trunc(10).with_k_top(5).with_k_att(2)
+    }
+
+    fn train(&self) -> TrainSettings {
+        let (validate_every, patience) = (100, Some(10));
+        TrainSettings { updates: 2_000, batch: 32, validate_every, patience, ..TrainSettings::default() }
+    }
+
+    fn common_keys(&mut self) -> CommonKeys<'_> {
+        CommonKeys { file: Some(&mut self.file), ..CommonKeys::default() }
+    }
+
+    fn open(&self, _data_dir: &Path) -> Result<Box<dyn Task>> {
+        Ok(Box::new(LabelledSequences::new(load_table(&self.file, &self.layout())?, self.split_seed)?))
+    }
+
+    fn judge_file(&self, facts: &TaskFacts, file: &Path) -> Option<Result<Box<dyn Task>>> {
+        let mut facts = facts.clone();
+        self.complete(&mut facts);
+        Some(LabelledSequences::of_model(file, &facts).map(|task| Box::new(task) as Box<dyn Task>))
+    }
+
+    fn complete(&self, facts: &mut TaskFacts) {
+        facts.sequence = facts.sequence.take().or_else(|| named(&self.sequence));
+        facts.step = facts.step.take().or_else(|| named(&self.step));
+        facts.label = facts.label.take().or_else(|| named(&self.label));
+        facts.on = facts.on.or(Some(self.on));
+    }
+}
 
 /// Sequences of different lengths, padded to the longest of a batch. Features are scaled by the training sequences'
 /// means and deviations, and so are answers that are numbers; metrics are in the table's own units.
 #[derive(Debug)]
-pub(super) struct LabelledSequences {
+struct LabelledSequences {
     table: Table,
     split: TableSplit,
     features: Standardization,
@@ -19,43 +124,25 @@ pub(super) struct LabelledSequences {
 }
 
 impl LabelledSequences {
-    pub(super) fn open(settings: &CsvSettings) -> Result<Self> {
-        let named = |name: &String| (!name.is_empty()).then(|| name.clone());
-        let layout = TableLayout {
-            sequence: named(&settings.sequence),
-            step: named(&settings.step),
-            label: named(&settings.label),
-            features: settings.features.clone(),
-            kind: match settings.answers {
-                AnswerKind::Guess => None,
-                AnswerKind::Class => Some(data::AnswerKind::Class),
-                AnswerKind::Value => Some(data::AnswerKind::Value),
-            },
-            on: settings.on,
-            classes: Vec::new(),
-        };
-        Self::new(load_table(&settings.file, &layout)?, settings.split_seed)
-    }
-
     fn new(table: Table, split_seed: u64) -> Result<Self> {
         let split = TableSplit::new(table.sequences.len(), split_seed)?;
         let features = Standardization::of_features(&table, &split.train)?;
         let values = match table.kind {
-            data::AnswerKind::Class => None,
-            data::AnswerKind::Value => Some(Standardization::of_values(&table, &split.train)?),
+            AnswerKind::Class => None,
+            AnswerKind::Value => Some(Standardization::of_values(&table, &split.train)?),
         };
         Ok(Self::scaled(table, split, features, values))
     }
 
-    /// Another table than the one that a model learned from, for judging the model on all of it: read and scaled by what is
-    /// kept with the model.
-    pub(super) fn of_model(file: &Path, facts: &TaskFacts) -> Result<Self> {
+    /// Another table than the one that a model learned from, for judging the model on all of it: read and scaled by
+    /// what is kept with the model.
+    fn of_model(file: &Path, facts: &TaskFacts) -> Result<Self> {
         let table = load_table(file, &facts.layout())?;
         let width = table.feature_names.len();
-        let values = facts.answer_standardization.clone().filter(|_| table.kind == data::AnswerKind::Value);
+        let values = facts.answer_standardization.clone().filter(|_| table.kind == AnswerKind::Value);
         match &facts.standardization {
             Some(features)
-                if features.mean().len() == width && (values.is_some() || table.kind == data::AnswerKind::Class) =>
+                if features.mean().len() == width && (values.is_some() || table.kind == AnswerKind::Class) =>
             {
                 let all: Vec<usize> = (0..table.sequences.len()).collect();
                 let split = TableSplit { train: all.clone(), validation: all.clone(), test: all };
@@ -98,8 +185,8 @@ impl LabelledSequences {
             }
         }
         let answers = match self.table.kind {
-            data::AnswerKind::Class => Answers::Classes(classes),
-            data::AnswerKind::Value => Answers::Values(numbers),
+            AnswerKind::Class => Answers::Classes(classes),
+            AnswerKind::Value => Answers::Values(numbers),
         };
         let asked = match self.table.on {
             AnswerOn::Last => Asked::At(lengths.iter().map(|length| length - 1).collect()),
@@ -123,8 +210,8 @@ impl Task for LabelledSequences {
 
     fn output(&self) -> OutputKind {
         match self.table.kind {
-            data::AnswerKind::Class => OutputKind::Classes(self.table.class_names.len()),
-            data::AnswerKind::Value => OutputKind::Value,
+            AnswerKind::Class => OutputKind::Classes(self.table.class_names.len()),
+            AnswerKind::Value => OutputKind::Value,
         }
     }
 
@@ -164,8 +251,8 @@ impl Task for LabelledSequences {
     fn describe(&self) -> Option<String> {
         let (names, answer) = (self.table.feature_names.join(", "), &self.table.label_name);
         let what = match self.table.kind {
-            data::AnswerKind::Class => format!("the class `{answer}` ({})", self.table.class_names.join(", ")),
-            data::AnswerKind::Value => format!("the number `{answer}`"),
+            AnswerKind::Class => format!("the class `{answer}` ({})", self.table.class_names.join(", ")),
+            AnswerKind::Value => format!("the number `{answer}`"),
         };
         let on = match self.table.on {
             AnswerOn::Last => "of each sequence",

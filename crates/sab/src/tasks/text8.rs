@@ -1,0 +1,39 @@
+//! `text8`: characters of text8.
+
+use super::CommonKeys;
+use super::characters::Text;
+use crate::data::{self, TextSplit};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Characters of text8.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Text8 {
+    /// Characters per sequence.
+    pub length: usize,
+}
+
+impl Default for Text8 {
+    fn default() -> Self {
+        Self { length: 180 }
+    }
+}
+
+impl Text for Text8 {
+    fn help(&self) -> &'static str {
+        "predict the next character of text8"
+    }
+
+    fn load(&self, data_dir: &Path) -> data::Result<TextSplit> {
+        data::load_text8(data_dir)
+    }
+
+    fn length(&self) -> usize {
+        self.length
+    }
+
+    fn common_keys(&mut self) -> CommonKeys<'_> {
+        CommonKeys { length: Some(&mut self.length), ..CommonKeys::default() }
+    }
+}
