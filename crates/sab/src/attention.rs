@@ -8,26 +8,26 @@ use attentive::{ForwardOptions, KTop};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-/// Full attention has a weight for every memory: the strongest of each step are kept.
+/// Full attention has a weight for every memory. Only this many of the strongest per step are kept.
 const MOST_REMINDERS: usize = 64;
 
 /// Which past steps each step of one sequence was reminded of. Steps count from 1 as in the paper; 0 is the null slot,
 /// the state before the first step (R2).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
-    /// What was seen at each step, from step 1, where inputs are symbols.
+    /// The input symbol of each step, from step 1; `None` where inputs are not symbols.
     pub inputs: Option<Vec<String>>,
-    /// For each step from 1 the memories that were chosen: the step each was stored at, and its weight.
+    /// For each step from 1, the chosen memories: the step at which each was stored, and its weight.
     pub reminded_of: Vec<Vec<(u64, f32)>>,
 }
 
-/// Whether a model has attention to look at.
+/// Whether a model has attention to show.
 pub fn attends(model: &SabModel) -> bool {
     model.attends()
 }
 
 impl Attention {
-    /// Runs one held-out sequence through a model; nothing if the model is a plain LSTM.
+    /// Runs one held-out sequence through a model; `None` for a plain LSTM.
     pub fn of(model: &SabModel, task: &dyn Task, split: Split, sequence: u64, device: &Device) -> Result<Option<Self>> {
         let most = match model.lstm.config().k_top {
             KTop::Count(0) => return Ok(None),
@@ -45,7 +45,7 @@ impl Attention {
         }))
     }
 
-    /// As a picture.
+    /// The figure of this attention.
     pub fn heat_map(&self, title: String) -> HeatMap {
         let steps = self.reminded_of.len();
         let cells_of = |(row, reminded): (usize, &Vec<(u64, f32)>)| {
@@ -63,12 +63,11 @@ impl Attention {
             rows: 1..steps + 1,
             cells: self.reminded_of.iter().enumerate().flat_map(cells_of).collect(),
             step_labels: self.inputs.as_ref().map(labelled),
-            marks: Vec::new(),
         }
     }
 }
 
-/// What was seen at each step.
+/// The input symbol of each step.
 fn symbols(batch: &Batch, facts: &TaskFacts) -> Option<Vec<String>> {
     const BLANK: &str = "·";
     let Input::Tokens(tokens) = &batch.input else { return None };

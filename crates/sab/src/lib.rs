@@ -9,7 +9,6 @@
 
 pub mod attention;
 pub mod commands;
-pub mod complexity;
 pub mod data;
 pub mod device;
 pub mod display;

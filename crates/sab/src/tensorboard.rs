@@ -1,13 +1,13 @@
 //! Curves for TensorBoard: an event file written without TensorFlow.
 //!
-//! An event file is a row of TFRecords, and each record is one `Event` of TensorFlow's `event.proto`:
+//! An event file is a sequence of TFRecords. Each record is one `Event` of TensorFlow's `event.proto`:
 //!
 //! ```text
 //! record = length: u64 | masked CRC-32C of length: u32 | payload | masked CRC-32C of payload: u32   (little-endian)
 //! Event  = wall_time: 1 | step: 2 | file_version: 3 or summary: 5 or session_log: 7
 //! ```
 //!
-//! The five messages that are needed here are short enough to be encoded by hand, which saves a protobuf compiler.
+//! The five messages used here are short enough to encode by hand, which saves a protobuf compiler.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 /// The checksum of TFRecords, computed sixteen bytes at a time from a table.
 const CRC_32C: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISCSI);
 
-/// How many files of one second are tried before a name is given up.
+/// Files of the same second before the writer gives up on finding a free name.
 const MOST_FILES_OF_ONE_SECOND: u32 = 1000;
 
 /// Writes scalars to one event file.
 ///
-/// Times are seconds since 1970. What was written reaches the file at [`flush`](Self::flush) or when the writer is
-/// dropped; dropping hides errors, so a run flushes whenever it reports.
+/// Times are seconds since 1970. Points reach the file at [`flush`](Self::flush) or when the writer is dropped. Dropping
+/// hides errors, so a run flushes whenever it reports.
 #[derive(Debug)]
 pub struct EventWriter {
     file: BufWriter<File>,
@@ -30,7 +30,7 @@ pub struct EventWriter {
 }
 
 impl EventWriter {
-    /// Makes `directory` if it is missing and opens a new file `events.out.tfevents.<seconds>.<host>` in it.
+    /// Creates `directory` if it is missing and opens a new file `events.out.tfevents.<seconds>.<host>` in it.
     ///
     /// An existing file is never overwritten: TensorBoard reads all files of a directory as one run, so a resumed run
     /// adds a file, and two files of the same second differ by a number at the end of the name.
@@ -46,7 +46,7 @@ impl EventWriter {
         Ok(writer)
     }
 
-    /// The file that is written.
+    /// The event file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -90,7 +90,7 @@ fn create_new(directory: &Path, stem: &str) -> io::Result<(PathBuf, File)> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// The machine's name as far as it can stand in a file name, or `sab`.
+/// The host name without characters that a file name cannot have, or `sab`.
 fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname")
         .ok()

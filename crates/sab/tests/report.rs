@@ -70,10 +70,12 @@ fn the_page_needs_nothing_but_itself() {
     let place = Place::new();
     let view = RunView::of_run(&a_run(&place, "run", 30)).expect("readable");
     let page = page("A run", None, &[view]).expect("a page");
-    let rest = page.replace(SVG, "");
+    // The namespace of SVG, and the comment that says where uPlot comes from, are not fetched.
+    let rest = page.replace(SVG, "").replace("https://github.com/leeoniya/uPlot", "");
     for word in ["http://", "https://", "src=", "url(", "@import", "<link", "fetch(", "XMLHttpRequest", "innerHTML"] {
         assert!(!rest.contains(word), "{word}");
     }
+    assert!(page.contains("The MIT License") && page.contains("Leon Sorokin"), "uPlot's licence is in the page");
     assert!(page.contains("default-src 'none'") && page.contains("<noscript>"));
     assert!(!page.contains("{{"), "a slot is not filled");
     assert!(page.contains("<title>A run</title>"));

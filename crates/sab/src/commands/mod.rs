@@ -2,7 +2,6 @@
 
 mod attention;
 mod bench;
-mod complexity;
 mod conclusion;
 mod data;
 mod eval;
@@ -64,9 +63,6 @@ enum Command {
     Report(report::ReportArguments),
     Info(info::InfoArguments),
     Bench(bench::BenchArguments),
-    Complexity(complexity::ComplexityArguments),
-    #[command(hide = true)]
-    ComplexityPoint(complexity::PointArguments),
     #[command(subcommand)]
     Data(data::DataCommand),
     /// Print shell completions
@@ -92,8 +88,6 @@ pub fn run() -> ExitCode {
         Command::Report(arguments) => report::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
-        Command::Complexity(arguments) => complexity::run(&arguments),
-        Command::ComplexityPoint(arguments) => complexity::run_point(&arguments),
         Command::Data(command) => data::run(&command),
         Command::Completions { shell } => {
             // Through a buffer: clap_complete panics where a pipe is closed early.

@@ -10,10 +10,10 @@ use crate::run_dir::{CONFIG, atomic};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// Make one HTML page of runs or of a table: learning curves, what was reminded of what while it learned, settings
+/// Write runs or a table as one HTML page: learning curves, attention over the course of training, settings
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The page holds all it needs: it can be opened without a network, mailed and kept. A run that goes on can be reported too.
+The page needs no network: open it, mail it, keep it. You can report a run that is still training.
 
 Examples:
   sab report runs/copy
@@ -24,7 +24,7 @@ pub struct ReportArguments {
     #[arg(required = true, value_name = "RUN|TABLE")]
     what: Vec<PathBuf>,
 
-    /// The file to write; report.html in the run directory of one run, or here for several, if not said
+    /// The file to write [default: report.html, in the run directory of a single run or here for several]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<()> {
     print(&format!("{}\n", out.display()))
 }
 
-/// The runs of a table, each once: rows may share an experiment.
+/// The runs of a table. Rows may share an experiment; each run appears once.
 fn views_of(table: &Table, results: &Results) -> Result<Vec<RunView>> {
     let mut views: Vec<RunView> = Vec::new();
     for group in &table.groups {
@@ -88,7 +88,7 @@ fn views_of(table: &Table, results: &Results) -> Result<Vec<RunView>> {
     Ok(views)
 }
 
-/// The table that is asked for, if it is one: a name that is no run directory.
+/// The table that the arguments name, if they name one instead of run directories.
 fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
     let results = arguments.kept.open()?;
     let tables = results.catalogue.names();
@@ -99,7 +99,7 @@ fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
         return match arguments.what.len() {
             1 => Ok(Some((results.clone(), results.table(&table.to_string_lossy())?))),
             _ => Err(LabError::Config(format!(
-                "`{}` is a table, and a page shows one table or any number of runs: make a page of each",
+                "`{}` is a table, and a page shows one table or any number of runs: write one page for each",
                 table.display()
             ))),
         };
@@ -110,7 +110,7 @@ fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
         let name = one.to_string_lossy();
         let hint = match nearest(&name, tables.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("`sab train` makes run directories, and the tables are {}", tables.join(", ")),
+            None => format!("`sab train` writes run directories, and the tables are {}", tables.join(", ")),
         };
         return Err(LabError::Run(format!("`{name}` is neither a run directory nor a table; {hint}")));
     }
@@ -124,7 +124,7 @@ fn write(out: &Path, page: &str) -> Result<()> {
     atomic::write(out, page.as_bytes())
 }
 
-/// Runs whose folders have the same name are called by their paths.
+/// Names runs by their paths where folders have the same name.
 fn tell_apart(views: &mut [RunView], paths: &[PathBuf]) {
     let names: Vec<String> = views.iter().map(|view| view.name.clone()).collect();
     for (view, path) in views.iter_mut().zip(paths) {

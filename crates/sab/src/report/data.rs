@@ -1,4 +1,4 @@
-//! What the page's scripts read: the views as JSON, made small.
+//! The views as compact JSON for the page's scripts.
 //!
 //! Curves are columns, so that no key is repeated thousands of times, and numbers keep the digits that can be seen.
 
@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 
 /// Digits of a curve's numbers and of attention's weights.
 const DIGITS: usize = 6;
-/// A value that is there and is no number: JSON has none for NaN and the infinities.
+/// Stands for NaN and the infinities, which JSON does not have.
 const NOT_A_NUMBER: &str = "nan";
-/// What a curve's line says beside metrics, and is not shown.
+/// Keys of a curve's line that are not metrics; they are not shown.
 const NO_METRICS: [&str; 2] = ["kind", "time"];
 
 /// Everything.
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_become_columns_and_what_is_no_number_is_named() {
+    fn lines_become_columns_and_nan_is_named() {
         let lines = [
             json!({ "kind": "train", "update": 1, "loss": 0.123_456_789, "time": 5.0 }),
             json!({ "kind": "train", "update": 2, "loss": null }),

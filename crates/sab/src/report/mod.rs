@@ -4,8 +4,9 @@
 //! run directories --of_run--> [RunView] --data--> JSON --page--> HTML, CSS, JavaScript and JSON in one file
 //! ```
 //!
-//! The page fetches nothing, and its own rules (a content security policy) forbid it to. What comes from runs is in it
-//! as JSON only: it is never part of the markup, and scripts show it as text.
+//! The page fetches nothing, and its content security policy forbids it to. Data from runs enters the page as JSON only: it
+//! is never part of the markup, and scripts show it as text. [uPlot](https://github.com/leeoniya/uPlot) draws the curves; it
+//! lies in `page/vendor`.
 
 mod data;
 mod read;
@@ -14,10 +15,10 @@ use crate::error::{LabError, Result};
 use crate::reproduce::Rendered;
 use serde_json::Value;
 
-/// What the page shows of a run.
+/// A run as the page shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunView {
-    /// What it is called; names need not differ.
+    /// Its name; several runs may have the same.
     pub name: String,
     /// The row or section that it belongs to. Runs of a group share a colour. May be empty.
     pub group: String,
@@ -36,12 +37,21 @@ pub struct RunView {
 }
 
 const PAGE: &str = include_str!("page/page.html");
-const STYLE: &str = concat!(include_str!("page/page.css"), include_str!("page/parts.css"));
-/// In the order in which they need each other.
+const STYLE: &str = concat!(
+    include_str!("page/vendor/uPlot.min.css"),
+    "\n",
+    include_str!("page/page.css"),
+    include_str!("page/parts.css")
+);
+/// Each script needs those before it.
 const SCRIPT: &str = concat!(
+    "/*! uPlot, npm package `uplot` 1.6.32\n\n",
+    include_str!("page/vendor/LICENSE"),
+    "*/\n",
+    include_str!("page/vendor/uPlot.iife.min.js"),
+    "\n",
     include_str!("page/words.js"),
     include_str!("page/tables.js"),
-    include_str!("page/scale.js"),
     include_str!("page/chart.js"),
     include_str!("page/curves.js"),
     include_str!("page/matrix.js"),
@@ -66,7 +76,7 @@ pub fn page(title: &str, table: Option<&Rendered>, runs: &[RunView]) -> Result<S
     }))
 }
 
-/// The template with its slots, `{{name}}`, filled. What is filled in is not looked at again: it may look like a slot.
+/// The template with its slots, `{{name}}`, filled. The filled-in text is not searched again: it may look like a slot.
 fn filled(template: &str, content: &dyn Fn(&str) -> String) -> String {
     let mut page = String::new();
     let mut rest = template;

@@ -1,4 +1,4 @@
-//! Pictures of a table: how its rows learn, and how attention forms.
+//! Figures of a table: learning curves, and how attention forms.
 
 use super::record::Record;
 use super::table::{AttentionFigure, Group, Table};
@@ -10,8 +10,8 @@ use crate::run_dir::SUMMARY;
 use serde_json::Value;
 use std::path::Path;
 
-/// How the rows of a table learn: a chart for each group, the first metric of the validations against updates. Nothing if
-/// there are no records.
+/// The learning curves of a table: one chart per group, with the first validation metric against updates. `None` if there are
+/// no records.
 pub fn learning_curves(table: &Table, records: &dyn Fn(&Group) -> Vec<(String, Record)>) -> Option<Figure> {
     let charts: Vec<LineChart> = table.groups.iter().filter_map(|group| chart(table, group, &records(group))).collect();
     (!charts.is_empty()).then(|| Figure { title: table.title.clone(), columns: charts.len().min(2), charts })
@@ -46,7 +46,7 @@ fn validations(record: &Record, metric: &str, factor: f64) -> Vec<(f64, f64)> {
     record.curve.iter().filter(|line| line["kind"] == "validation").filter_map(point).collect()
 }
 
-/// The lines of a run's attention that a picture shows. None if there is no record of it, or the run is under way.
+/// The lines of a run's attention that a figure shows. `None` without a record of it, or while the run is still training.
 pub fn chosen(figure: &AttentionFigure, lines: &[Value], run: &Path) -> Result<Option<Vec<Value>>> {
     let latest = lines.iter().filter_map(|line| line["update"].as_u64()).max();
     let under_way = latest < figure.updates.iter().copied().max() && run.exists() && !run.join(SUMMARY).exists();
@@ -67,7 +67,7 @@ pub fn chosen(figure: &AttentionFigure, lines: &[Value], run: &Path) -> Result<O
     figure.updates.iter().map(at).collect::<Result<_>>().map(Some)
 }
 
-/// Attention at some points of training, one picture below the other.
+/// Attention at several points of training, one heat map below the other.
 pub fn attention(figure: &AttentionFigure, chosen: &[Value]) -> Result<HeatMaps> {
     let mut maps = Vec::new();
     for ((place, update), line) in ('a'..).zip(&figure.updates).zip(chosen) {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_is_under_way_has_no_attention_figure_yet() {
+    fn a_run_that_is_still_training_has_no_attention_figure_yet() {
         let run = std::env::temp_dir().join(format!("sab-attention-figure-{}", std::process::id()));
         std::fs::create_dir_all(&run).expect("a temporary folder");
         let lines = [0, 500].map(|update| serde_json::json!({ "update": update }));

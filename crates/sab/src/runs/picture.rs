@@ -3,6 +3,7 @@
 use crate::attention::Attention;
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
+use crate::heat_map::{HeatMapError, HeatMaps};
 use crate::models::SabModel;
 use crate::run_dir::atomic;
 use crate::tasks::{Split, Task};
@@ -35,8 +36,9 @@ pub(crate) fn draw(
         Some(steps) => attention.heat_map(title).last_rows(steps.max(1)),
         None => attention.heat_map(title),
     };
+    let map = HeatMaps(vec![map]);
     let [png, svg, numbers] = ["png", "svg", "json"].map(|kind| folder.join(format!("attention.{kind}")));
-    let wrong = |why: crate::heat_map::HeatMapError| LabError::Run(format!("cannot draw the attention: {why}"));
+    let wrong = |why: HeatMapError| LabError::Run(format!("cannot draw the attention: {why}"));
     atomic::write(&png, &map.to_png().map_err(wrong)?)?;
     atomic::write(&svg, map.to_svg().map_err(wrong)?.as_bytes())?;
     atomic::write_json(&numbers, &as_numbers(experiment, choice, &attention))?;

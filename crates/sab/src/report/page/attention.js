@@ -112,7 +112,7 @@ function showAttention(section, runs) {
     const { validation } = state.chosen.run;
     const judged = (validation.update ?? []).filter((one) => one <= update).length - 1;
     const [name] = inOrder(Object.keys(validation).filter((key) => key !== "update" && key !== "seconds"));
-    const how = judged >= 0 && name ? ` · validation ${name} ${figure(name, validation[name][judged])}` : "";
+    const how = judged >= 0 && name ? ` · validation ${name} ${metric(name, validation[name][judged])}` : "";
     told.replaceChildren("update ", make("strong", {}, count(update)), how);
     slider.setAttribute("aria-valuetext", `update ${update}`);
     picture.canvas.setAttribute("aria-label", `What each of ${length()} steps was reminded of after update ${update}. Up and down choose a step, Enter pins it, left and right move through training.`);

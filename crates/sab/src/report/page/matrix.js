@@ -161,3 +161,14 @@ function matrix() {
 
   return own;
 }
+
+/** Round numbers from low to high, about as many as asked for. */
+function linearTicks(low, high, wanted) {
+  const raw = (high - low) / Math.max(1, wanted);
+  if (!(raw > 0)) return [low];
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= raw * 0.999);
+  const first = Math.ceil(low / step - 1e-9);
+  const last = Math.floor(high / step + 1e-9);
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, at) => Number(((first + at) * step).toPrecision(12)));
+}

@@ -47,7 +47,7 @@ function factsOf(run) {
   };
 }
 
-/** The columns before the figures. What is the same for all runs is said once, above the table. */
+/** The columns before the metrics. What is the same for all runs is said once, above the table. */
 const COLUMNS = [
   { name: "Task", common: true, kind: "task", text: (run) => taskWords(run.config?.task) },
   { name: "Model", common: true, kind: "words", text: (run) => modelWords(run.config?.model) },
@@ -71,14 +71,14 @@ function showRuns(section, runs) {
   const head = (name, kind) => make("th", { scope: "col", rowspan: 2, class: kind === "number" ? "number" : null }, name);
   const over = kinds.map(({ title, names }) => make("th", { colspan: names.length, class: "over first", scope: "colgroup" }, title));
   const under = kinds.flatMap(({ names }) =>
-    names.map((name, at) => make("th", { scope: "col", class: at ? "number" : "number first", title: figureTitle(name) }, name)));
+    names.map((name, at) => make("th", { scope: "col", class: at ? "number" : "number first", title: metricTitle(name) }, name)));
   const width = 1 + own.length + under.length;
   const body = runs.flatMap((run, place) => {
-    const figures = kinds.flatMap(({ kind, names }) =>
-      names.map((name, at) => make("td", { class: at ? "number" : "number first" }, figure(name, facts[place][kind][name]))));
+    const metrics = kinds.flatMap(({ kind, names }) =>
+      names.map((name, at) => make("td", { class: at ? "number" : "number first" }, metric(name, facts[place][kind][name]))));
     const row = make("tr", {},
       make("th", { scope: "row" }, make("span", { class: "run-name" }, swatch(run), make("span", {}, run.name))),
-      ...own.map((column) => make("td", { class: column.kind }, column.texts[place])), ...figures);
+      ...own.map((column) => make("td", { class: column.kind }, column.texts[place])), ...metrics);
     const begins = run.group && run.group !== runs[place - 1]?.group;
     return begins ? [make("tr", { class: "group" }, make("th", { colspan: width, scope: "rowgroup" }, run.group)), row] : [row];
   });
@@ -97,9 +97,9 @@ function aboutRuns(facts, said) {
   const whose = facts.length === 1 ? "Task and model" : facts.length === 2 ? "Both" : `All ${facts.length}`;
   const words = said.length ? [`${whose}: ${said.join("; ")}.`] : [];
   const going = facts.filter((fact) => !fact.finished && !fact.failure).length;
-  if (facts.some((fact) => fact.finished)) words.push("Figures are of the model that validated best; cross-entropies (ce) in nats.");
-  if (going) words.push(`${going === facts.length ? "Not finished" : `${going} not finished`} when this page was made: figures are then of the latest validation, and there is no test yet.`);
-  for (const { failure } of facts.filter((fact) => fact.failure)) words.push(`The figures of a run that has failed are of its latest validation; ${failure}`);
+  if (facts.some((fact) => fact.finished)) words.push("Metrics are of the model that validated best; cross-entropies (ce) in nats.");
+  if (going) words.push(`${going === facts.length ? "Not finished" : `${going} not finished`} when this page was made: metrics are then of the latest validation, and there is no test yet.`);
+  for (const { failure } of facts.filter((fact) => fact.failure)) words.push(`The metrics of a run that has failed are of its latest validation; ${failure}`);
   return words.join(" ");
 }
 

@@ -31,6 +31,7 @@ function withCode(text) {
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 const isFraction = (name) => name.includes("accuracy");
 const NONE = "–";
+const pixel = (value) => Math.round(value * 10) / 10;
 
 /** 12000 as 12 000. */
 function count(value) {
@@ -53,7 +54,7 @@ function percent(value) {
   return shown >= 99 && shown < 100 ? `${Math.min(shown, 99.99).toFixed(2)} %` : `${shown.toFixed(1)} %`;
 }
 
-const figure = (name, value) => (isFraction(name) ? percent(value) : number(value));
+const metric = (name, value) => (isFraction(name) ? percent(value) : number(value));
 
 /** With all digits that the page has. */
 function exact(name, value) {
@@ -70,8 +71,8 @@ function duration(seconds) {
   return hours > 0 ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
 }
 
-/** Figures in the order in which they matter, with what they are. */
-const FIGURES = new Map([
+/** Metrics in the order in which they matter, with what they are. */
+const METRICS = new Map([
   ["accuracy", "Accuracy"],
   ["bpc", "Bits per character"],
   ["mse", "Mean squared error"],
@@ -88,15 +89,15 @@ const FIGURES = new Map([
 const ALWAYS_LOG = ["gradient_norm", "learning_rate"];
 
 function inOrder(names) {
-  const known = [...FIGURES.keys()];
-  // Figures this page does not know stand before the loss.
+  const known = [...METRICS.keys()];
+  // Metrics this page does not know stand before the loss.
   const place = (name) => (known.includes(name) ? known.indexOf(name) : known.indexOf("loss") - 0.5);
   return [...names].sort((a, b) => place(a) - place(b) || a.localeCompare(b));
 }
 
-function figureTitle(name) {
+function metricTitle(name) {
   const words = name.replaceAll("_", " ");
-  return FIGURES.get(name) ?? words.charAt(0).toUpperCase() + words.slice(1);
+  return METRICS.get(name) ?? words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 const steps = (value) => `${value} step${value === 1 ? "" : "s"}`;

@@ -1,48 +1,46 @@
 //! One point, measured in this process.
 
+use super::Result;
 use super::case::{CLASSES, Case, LossOn, SYMBOLS, Settings};
-use super::memory;
-use crate::device::cpu;
-use crate::error::{LabError, Result};
-use crate::models::{SabModel, loss, numbers};
-use crate::rng::{Draws, Purpose};
-use crate::tasks::{Answers, Asked, Batch, Input};
 use attentive::{ForwardOptions, SabInput};
 use burn::tensor::{Device, Tensor, TensorData};
+use sab::device::DeviceName;
+use sab::models::{SabModel, loss};
+use sab::rng::{Draws, Purpose};
+use sab::tasks::{Answers, Asked, Batch, Input};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 const SEED: u64 = 1;
 
-/// What one point takes.
+/// Time and memory of one point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// Milliseconds of the forward pass as in training: with its tape, the readout and the loss. The best round.
     pub forward_ms: f64,
     /// Milliseconds of the backward pass. The best round.
     pub backward_ms: f64,
-    /// The most bytes that the process had in memory, beyond what it had before its first batch. `None` where the system
-    /// does not tell.
+    /// Peak memory of the process beyond what it used before its first batch. `None` where the system does not tell.
     pub peak_bytes: Option<u64>,
     /// Pairs of a row and a step that a gradient reached, of `batch * length`.
     pub reached: usize,
-    /// Rounds that were measured; fewer than were asked for where time ran short.
+    /// Measured rounds; fewer than asked for if time ran short.
     pub rounds: usize,
 }
 
-/// Measures a point. Rounds end early so that all is done within `seconds` if possible; one is measured in any case.
+/// Measures a point. Rounds end early so that everything fits into `seconds` if possible; at least one is measured.
 pub fn measure(case: Case, settings: Settings, seconds: f64) -> Result<Measurement> {
     let began = Instant::now();
-    let device = cpu().autodiff();
+    let device = DeviceName::Cpu.open()?.autodiff();
     device.seed(SEED);
     let model = SabModel::new(&case.model.config(settings.hidden), CLASSES, &device)?;
     let batch = batch(case, settings.batch);
     let options = ForwardOptions::new().with_threads(settings.threads).with_batch(SEED, 0);
-    let before = memory::resident_here();
+    let before = memory("self", "VmRSS:");
 
     let (mut forward_ms, mut backward_ms) = (f64::INFINITY, f64::INFINITY);
     let mut rounds = 0;
-    // The first round finds its memory and does not count.
+    // The first round allocates its memory and does not count.
     for round in 0..=settings.rounds {
         let start = Instant::now();
         let loss = loss(model.answer(&batch, &options, &device)?, &batch, &device)?;
@@ -55,14 +53,22 @@ pub fn measure(case: Case, settings: Settings, seconds: f64) -> Result<Measureme
             backward_ms = backward_ms.min((both - forward) * 1e3);
             rounds += 1;
         }
-        // Another round and the count below must have time.
+        // Leaves time for another round and for the count below.
         if rounds > 0 && began.elapsed().as_secs_f64() + 2.5 * both > seconds {
             break;
         }
     }
-    let peak_bytes = memory::peak_here().zip(before).map(|(peak, before)| peak.saturating_sub(before));
+    let peak_bytes = memory("self", "VmHWM:").zip(before).map(|(peak, before)| peak.saturating_sub(before));
     let reached = reached(&model, case, &batch, &options, &device)?;
     Ok(Measurement { forward_ms, backward_ms, peak_bytes, reached, rounds })
+}
+
+/// Bytes from a line `key   123 kB` of Linux's `/proc/PROCESS/status`; other systems have no such file.
+pub fn memory(process: &str, key: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// Random symbols and random answers.
@@ -78,8 +84,8 @@ fn batch(case: Case, rows: usize) -> Batch {
     Batch { rows, steps, input: Input::Tokens(tokens), asked, answers }
 }
 
-/// Counts the rows and steps whose gradient is not zero. The engine does not tell which it visited, but the gradient of a
-/// dense input does: it is the step's own, times the input weights.
+/// Counts the rows and steps whose gradient is not zero. The engine does not tell which steps it visited, but the gradient
+/// of a dense input does: it is the gradient of the step, times the input weights.
 fn reached(model: &SabModel, case: Case, batch: &Batch, options: &ForwardOptions, device: &Device) -> Result<usize> {
     let Input::Tokens(tokens) = &batch.input else { return Ok(0) };
     let mut one_hot = vec![0.0_f32; tokens.len() * SYMBOLS];
@@ -94,39 +100,7 @@ fn reached(model: &SabModel, case: Case, batch: &Batch, options: &ForwardOptions
         LossOn::Last => model.readout.read_last(&out)?,
     };
     let gradients = loss(answers, batch, device)?.backward();
-    let gradient = input.grad(&gradients).ok_or_else(|| LabError::Run("the input has no gradient".into()))?;
-    Ok(numbers(gradient)?.chunks(SYMBOLS).filter(|step| step.iter().any(|number| *number != 0.0)).count())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::case::Subject;
-    use super::*;
-
-    fn reached(model: Subject, loss: LossOn, length: usize) -> usize {
-        let settings = Settings { hidden: 8, batch: 2, rounds: 1, threads: 1 };
-        let measured = measure(Case { model, loss, length }, settings, 60.0).expect("measured");
-        assert!(measured.forward_ms > 0.0 && measured.backward_ms > 0.0 && measured.rounds == 1);
-        measured.reached
-    }
-
-    #[test]
-    fn a_loss_on_every_step_reaches_every_step_and_one_on_the_last_what_the_rules_allow() {
-        for model in Subject::ALL {
-            assert_eq!(reached(model, LossOn::All, 40), 80, "{model:?}");
-        }
-        // Nothing is cut: all steps, also many of them (a gradient that fades to zero would be cheaper).
-        assert_eq!(reached(Subject::Lstm, LossOn::Last, 5000), 10_000);
-        assert_eq!(reached(Subject::SelfAttention, LossOn::Last, 500), 1000);
-        // With every tenth state stored there are at most 10 segments of 5 steps in 103, and the last one.
-        let sparse = reached(Subject::SabSparse, LossOn::Last, 103);
-        assert!((3..=2 * (10 * 5 + 3)).contains(&sparse), "{sparse}");
-    }
-
-    #[test]
-    fn rounds_end_when_time_does() {
-        let settings = Settings { hidden: 8, batch: 1, rounds: 1000, threads: 1 };
-        let case = Case { model: Subject::Sab, loss: LossOn::All, length: 20 };
-        assert_eq!(measure(case, settings, 0.0).expect("measured").rounds, 1);
-    }
+    let gradient = input.grad(&gradients).ok_or("the input has no gradient")?.into_data();
+    let numbers = gradient.as_slice::<f32>().map_err(|why| format!("the gradient cannot be read: {why:?}"))?;
+    Ok(numbers.chunks(SYMBOLS).filter(|step| step.iter().any(|number| *number != 0.0)).count())
 }

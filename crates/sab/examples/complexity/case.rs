@@ -1,24 +1,23 @@
-//! What is measured.
+//! Models, losses and lengths.
 
 use attentive::{Initialization, KTop, SabLstmConfig, ScoreGradient};
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Symbols of the input.
-pub(super) const SYMBOLS: usize = 10;
+pub const SYMBOLS: usize = 10;
 /// Classes of the answers.
-pub(super) const CLASSES: usize = 9;
+pub const CLASSES: usize = 9;
 
-/// A fresh plain LSTM forgets half of its cell at every step: after enough steps its gradient is exactly zero in single
-/// precision, and steps with a zero gradient cost nothing (R13). Full backpropagation would look cheaper than it is for a
-/// network that has learned to remember. With open forget gates the gradient lives on...
+/// A fresh plain LSTM forgets half of its cell at every step. After enough steps its gradient is exactly zero in single
+/// precision, and steps with a zero gradient cost nothing (R13). Full backpropagation would then look cheaper than it is
+/// for a network that has learned to remember. With open forget gates the gradient lives on.
 const OPEN_FORGET_GATES: f64 = 10.0;
-/// ...and with weights this near to zero the cell does not fill up until its `tanh` is flat, which would end it too.
+/// Weights near zero keep the cell from filling up until its `tanh` is flat, which would end the gradient too.
 const SMALL_WEIGHTS: f64 = 1e-4;
 
 /// A model of the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
     /// SAB with `k_trunc` 5, `k_top` 5 and `k_att` 1.
@@ -65,7 +64,7 @@ impl Subject {
 }
 
 /// Which steps have a loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LossOn {
     /// Every step.
@@ -105,14 +104,14 @@ impl fmt::Display for Case {
     }
 }
 
-/// What all points have in common.
+/// The settings that all points share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Hidden units.
     pub hidden: usize,
     /// Sequences of a batch.
     pub batch: usize,
-    /// Rounds of each point; the best counts.
+    /// Measured rounds per point; the best one counts.
     pub rounds: usize,
     /// Threads.
     pub threads: usize,
