@@ -176,9 +176,9 @@ fn what_takes_too_much_memory_is_said() {
         page.contains("not measured: SAB, loss on every step, T 600: ") && page.contains("may take 1 MiB"),
         "{page}"
     );
-    let before = complexity::memory("self", "VmHWM:").expect("Linux tells it");
+    let before = complexity::memory("self", "VmHWM").expect("Linux tells it");
     drop(std::hint::black_box(vec![1_u8; 64 << 20]));
-    let peak = complexity::memory("self", "VmHWM:").expect("Linux tells it");
+    let peak = complexity::memory("self", "VmHWM").expect("Linux tells it");
     assert!(peak >= before && peak > 64 << 20, "{before} {peak}");
 }
 

@@ -7,6 +7,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use sab::device::DeviceName;
 use sab::models::{SabModel, loss};
 use sab::rng::{Draws, Purpose};
+use sab::run_dir::bytes_of_proc;
 use sab::tasks::{Answers, Asked, Batch, Input};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -36,7 +37,7 @@ pub fn measure(case: Case, settings: Settings, seconds: f64) -> Result<Measureme
     let model = SabModel::new(&case.model.config(settings.hidden), CLASSES, &device)?;
     let batch = batch(case, settings.batch);
     let options = ForwardOptions::new().with_threads(settings.threads).with_batch(SEED, 0);
-    let before = memory("self", "VmRSS:");
+    let before = memory("self", "VmRSS");
 
     let (mut forward_ms, mut backward_ms) = (f64::INFINITY, f64::INFINITY);
     let mut rounds = 0;
@@ -58,17 +59,14 @@ pub fn measure(case: Case, settings: Settings, seconds: f64) -> Result<Measureme
             break;
         }
     }
-    let peak_bytes = memory("self", "VmHWM:").zip(before).map(|(peak, before)| peak.saturating_sub(before));
+    let peak_bytes = memory("self", "VmHWM").zip(before).map(|(peak, before)| peak.saturating_sub(before));
     let reached = reached(&model, case, &batch, &options, &device)?;
     Ok(Measurement { forward_ms, backward_ms, peak_bytes, reached, rounds })
 }
 
-/// Bytes from a line `key   123 kB` of Linux's `/proc/PROCESS/status`; other systems have no such file.
+/// Bytes of memory of a process, where the system tells it.
 pub fn memory(process: &str, key: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
+    bytes_of_proc(&format!("/proc/{process}/status"), key)
 }
 
 /// Random symbols and random answers.

@@ -208,7 +208,7 @@ fn watch(child: &mut Child, seconds: f64, most: Option<u64>) -> Result<Option<St
             return Ok(Some(format!("it was ended after {seconds} s")));
         }
         if let Some((taken, most)) =
-            memory(&child.id().to_string(), "VmRSS:").zip(most).filter(|(taken, most)| taken > most)
+            memory(&child.id().to_string(), "VmRSS").zip(most).filter(|(taken, most)| taken > most)
         {
             return Ok(Some(format!("it was ended at {} MiB, and may take {} MiB", taken >> 20, most >> 20)));
         }
