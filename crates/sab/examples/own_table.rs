@@ -1,20 +1,20 @@
-//! Training on a table of one's own from Rust, as `sab train csv` does it.
+//! Trains on a table of your own from Rust, as `sab train csv` does.
 //!
 //! ```text
 //! cargo run --release --example own_table
 //! ```
 //!
-//! The table holds batches of a chemical plant. Once in the first minutes of a batch a valve opens and lets in whatever acid
-//! there is at that minute; some thirty minutes later the batch is strong or mild. Gradient runs five steps back only
-//! (`k_trunc`), so the network must be reminded of the valve: without reminders (`k_top` 0) it guesses. In some seconds it
-//! prints:
+//! The table holds batches of a chemical plant. In the first minutes of a batch a valve opens once and lets in the acid
+//! of that minute; some thirty minutes later the batch is strong or mild. Gradient runs back only five steps
+//! (`k_trunc`), so the network must be reminded of the valve: without reminders (`k_top` 0) it guesses. After a few
+//! seconds the program prints:
 //!
 //! ```text
 //! with reminders     100.0 % of the test batches are right
 //! without reminders  53.3 %
 //! the new batch monday is said to be strong
 //! ```
-#![allow(clippy::print_stdout, reason = "an example says what it finds")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use sab::display::Style;
 use sab::experiment::{Experiment, parse_value};
@@ -27,7 +27,7 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
 
-/// A header, then one line a step: sequence, step, features, label.
+/// A header, then one line per step: sequence, step, features, label.
 fn table(batches: u64) -> String {
     let mut text = String::from("batch,minute,valve,acid,result\n");
     for batch in 0..batches {
@@ -51,7 +51,7 @@ fn new_batch() -> String {
 }
 
 fn train(folder: &Path, k_top: usize) -> sab::Result<Finished> {
-    // What differs from the defaults of the task; `sab train csv --dry-run` prints all keys.
+    // The differences from the defaults of the task; `sab train csv --dry-run` prints all keys.
     let settings = format!(
         r#"
         [task]
@@ -79,7 +79,7 @@ fn accuracy(finished: &Finished) -> f64 {
     metric(&finished.test, "accuracy").unwrap_or(f64::NAN)
 }
 
-/// Makes the table, trains on it with and without reminders, and asks the model.
+/// Makes the table, trains on it with and without reminders, and answers a new batch.
 pub fn run() -> Result<(), Box<dyn Error>> {
     attentive::keep_freed_memory();
     let folder = tempfile::tempdir()?;
@@ -91,7 +91,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
     println!("without reminders  {:.1} %", 100.0 * accuracy(&without));
     assert!(accuracy(&with) > 0.85 && accuracy(&without) < 0.75, "{:?} and {:?}", with.test, without.test);
 
-    // A run is a folder: what follows could be another program, another day.
+    // A run is a folder: the rest could be another program on another day.
     let predictor = Predictor::open(with.run.path())?;
     std::fs::write(folder.path().join("new.csv"), new_batch())?;
     let questions = predictor.load(&folder.path().join("new.csv"))?;

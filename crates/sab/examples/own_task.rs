@@ -1,16 +1,16 @@
-//! A task of one's own, written outside of the crate: what `docs/extending.md` calls `recall`.
+//! A task of your own, written outside of the crate: the `recall` of `docs/extending.md`.
 //!
 //! ```text
 //! cargo run --release --example own_task
 //! ```
 //!
-//! A sequence begins with one of four names, noise follows, and the name is asked for on the last step. In some seconds it
-//! prints:
+//! A sequence starts with one of four names, noise follows, and the last step must give the name. After a few seconds
+//! the program prints:
 //!
 //! ```text
 //! after 200 updates 100.0 % of the test names are recalled
 //! ```
-#![allow(clippy::print_stdout, reason = "an example says what it finds")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use attentive::ForwardOptions;
 use burn::tensor::Device;
@@ -57,10 +57,6 @@ impl Task for Recall {
         self.batch(rows, |row| Draws::new(Purpose::Training, seed, update * rows as u64 + row as u64))
     }
 
-    fn updates_an_epoch(&self, _rows: usize) -> Option<u64> {
-        None // every batch is new
-    }
-
     fn held_out_count(&self, split: Split, rows: usize) -> u64 {
         self.held_out.batches(split, rows)
     }
@@ -76,11 +72,11 @@ impl Task for Recall {
     }
 }
 
-/// Trains a small network on the task and gives the share of names that it recalls.
+/// Trains a small network on the task and returns the fraction of names that it recalls.
 pub fn run() -> Result<f64, Box<dyn Error>> {
     attentive::keep_freed_memory();
     let task = Recall { length: 20, held_out: HeldOut { validation: 100, test: 500 } };
-    // The settings of a model, as a configuration says them; gradient runs five steps only.
+    // The settings of a model, as in a configuration; gradient runs back five steps only.
     let settings = Experiment::of_text("[task]\nname = \"copy\"\n[model]\nhidden = 32", "the example", &[])?.model;
     let device = Device::flex().autodiff();
     let model = Model::new(&settings, task.input(), task.output(), 1, &device)?;
