@@ -15,9 +15,11 @@
 //! ```
 
 mod conclusion;
+mod lengths;
 pub(crate) mod picture;
 mod trained;
 
+pub use lengths::{AtLength, LengthOptions, judge_lengths};
 pub use trained::Trained;
 
 use crate::data::DataError;

@@ -6,7 +6,8 @@ use crate::error::Result;
 use crate::experiment::{Experiment, TaskSettings};
 use crate::models::Model;
 use crate::run_dir::{ModelConfig, RunDir, load_model};
-use crate::tasks::Task;
+use crate::tasks::{Split, Task};
+use crate::train::{Judgement, evaluate};
 use burn::tensor::Device;
 use std::path::Path;
 
@@ -54,6 +55,22 @@ impl Trained {
     /// The task with other settings, such as another length.
     pub fn task_as(&self, settings: &TaskSettings) -> Result<Box<dyn Task>> {
         reopen(&self.run, settings, &self.experiment.data_dir, &self.config.facts)
+    }
+
+    /// Judges the model on a split of its task, on as many batches as the experiment says.
+    pub fn judge(&self, split: Split, threads: usize) -> Result<Judgement> {
+        let settings = &self.experiment.train;
+        let most = match split {
+            Split::Test => settings.test_batches,
+            Split::Validation => settings.validation_batches,
+        };
+        evaluate(&self.model, &*self.task()?, split, settings.batch, most.get(), threads, &self.device)
+    }
+
+    /// Judges the model on all of another table or text.
+    pub fn judge_file(&self, file: &Path, threads: usize) -> Result<Judgement> {
+        let (task, rows) = (self.task_of_file(file)?, self.experiment.train.batch);
+        evaluate(&self.model, &*task, Split::Test, rows, None, threads, &self.device)
     }
 
     /// All of another table or text, to judge the model on.
