@@ -84,7 +84,7 @@ fn short_rows(table: &Table, metrics: &[Measured]) -> Vec<Vec<String>> {
             let others: Vec<_> = group.rows[place + 1..].iter().take_while(|row| row.alternative).collect();
             let shared = [task.clone(), row.label.clone(), base.paper.clone(), base.written()];
             if others.is_empty() {
-                rows.push([&shared[..], &["none better".into(), "–".into()]].concat());
+                rows.push([&shared[..], &["–".into(), "–".into()]].concat());
             }
             for other in others {
                 let settings = other.label.strip_prefix(&format!("{}, ", row.label)).unwrap_or(&other.label);

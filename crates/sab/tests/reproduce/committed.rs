@@ -117,3 +117,34 @@ fn rows_of_a_text_table_have_the_same_size() {
         }
     }
 }
+
+#[test]
+fn the_labels_of_sweeps_name_settings_that_their_records_have() {
+    let Some((_, results)) = repository() else { return };
+    let (table, mut checked) = (results.table("sweeps").expect("sweeps"), 0);
+    for row in table.rows() {
+        let (_, records) = results.of_row(row).expect("records");
+        let config = serde_json::to_value(&records[0].config).expect("JSON");
+        let (model, start, train) = (&config["model"], &config["model"]["start"], &config["train"]);
+        for part in row.label.replace(" (", ", ").split(", ") {
+            let (key, value) = part.rsplit_once(' ').unwrap_or((part, ""));
+            let found = match key {
+                "learning rate" => &train["learning_rate"],
+                "input_gain" | "forget_bias" | "attention_gain" => &start[key],
+                "k_top" | "k_att" | "k_trunc" | "trunc_phase" | "hops" | "score_gradient" => &model[key],
+                _ => continue,
+            };
+            let same = match value.parse::<f64>() {
+                Ok(number) => found.as_f64() == Some(number),
+                Err(_) => found.as_str() == Some(value),
+            };
+            assert!(same, "the row \"{}\" is of a record with {key} {found}", row.label);
+            checked += 1;
+        }
+        if let Some((updates, _)) = row.label.split_once(" updates") {
+            let updates: u64 = updates.rsplit(' ').next().expect("a word").replace(',', "").parse().expect(&row.label);
+            assert_eq!(records[0].config.train.updates, updates, "{}", row.label);
+        }
+    }
+    assert!(checked > 90, "only {checked} settings were found in labels");
+}
