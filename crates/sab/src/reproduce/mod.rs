@@ -6,8 +6,8 @@
 //!                           tables and pictures  <--[Results]--  records  <-------+
 //! ```
 //!
-//! A [`Record`] keeps a run in brief: its settings, final metrics and learning curve. It is enough to draw the curve, to tell
-//! whether it is the experiment that a table asks for, and to run it again.
+//! A [`Record`] keeps a run in brief: its settings, final metrics and learning curve. It is enough to draw the curve,
+//! to tell whether it is the experiment that a table asks for, and to run it again.
 
 mod catalogue;
 mod output;

@@ -107,8 +107,8 @@ impl Record {
         let known: Vec<&String> =
             self.metrics_at(None).and_then(Value::as_object).into_iter().flat_map(|metrics| metrics.keys()).collect();
         Err(LabError::Run(format!(
-            "the table reports `{}`, but {} does not hold this metric (it holds {known:?}): correct the table, or remove \
-             the record",
+            "the table reports `{}`, but {} does not hold this metric (it holds {known:?}): correct the table, or \
+             remove the record",
             column.metric.name,
             path.display()
         )))

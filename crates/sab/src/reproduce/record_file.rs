@@ -69,7 +69,8 @@ fn thinned(lines: &[Value]) -> Vec<Value> {
     windows.chain(of_kind(Kind::Validation).into_iter().cloned()).map(shortened).collect()
 }
 
-/// One point for some neighbouring points of training: the mean loss, the largest norm of the gradient, the end of the rest.
+/// One point for some neighbouring points of training: the mean loss, the largest norm of the gradient, the end of the
+/// rest.
 fn joined(window: &[&Value]) -> Value {
     let numbers = |key: &str| window.iter().filter_map(|line| line[key].as_f64()).collect::<Vec<f64>>();
     let mut point = window.last().map_or(Value::Null, |line| (*line).clone());
@@ -191,73 +192,4 @@ fn of_rows(kind: &str, rows: &Value) -> Vec<Value> {
         Value::Object(std::iter::once(("kind".to_string(), json!(kind))).chain(named).collect())
     };
     points.iter().map(of_row).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A record as earlier versions wrote it.
-    fn old() -> Value {
-        let train = |update: u64| {
-            json!({ "kind": "train", "update": update, "seconds": 0.123_456, "time": 5.0, "loss": update as f64,
-                "gradient_norm": 1000.0 - update as f64, "learning_rate": 0.005, "accuracy": 0.5 })
-        };
-        let mut curve: Vec<Value> = (1..=60).map(train).collect();
-        curve.push(json!({ "kind": "validation", "update": 60, "seconds": 2.0, "time": 9.0, "ce": 0.123_456_789 }));
-        curve.push(json!({ "kind": "validation", "update": 61, "seconds": 2.0, "time": 9.0, "ce": null }));
-        json!({
-            "experiment": "levers/mine",
-            "command": "sab train /somewhere/mine.toml --seed 2",
-            "config": { "data_dir": "/somewhere", "task": { "name": "copy", "length": 3 }, "train": { "seed": 2 } },
-            "environment": { "cpu": "a", "began": 1, "seed": 2, "threads": 1 },
-            "summary": { "ending": "budget", "updates": 60, "wall_seconds": 1.5, "note": null, "task": "copy",
-                "test": { "accuracy": 0.123_456_789_012_345_67 } },
-            "failure": null,
-            "transfer": { "run": "/somewhere", "trained_at": 3, "update": 60,
-                "lengths": [{ "length": 9, "figures": { "accuracy": 0.987_654_321_098_7 }, "sequences": 10 }] },
-            "curve": curve,
-        })
-    }
-
-    #[test]
-    fn a_record_of_an_earlier_version_becomes_a_short_one_and_comes_back_the_same() {
-        let record = parse(old(), "here").expect("a record");
-        let text = text(&record).expect("text");
-        assert!(!text.contains("somewhere") && !text.contains("figures") && !text.contains("ending"), "{text}");
-        assert_eq!(parse(serde_json::from_str(&text).expect("JSON"), "here").expect("a record"), record);
-        assert_eq!(record.experiment, "sweeps/mine");
-        assert_eq!(record.config.train.seed, 2);
-        // Metrics keep all digits.
-        assert_eq!(record.metrics_at(None).map(|found| &found["accuracy"]), Some(&json!(0.123_456_789_012_345_67)));
-        assert_eq!(record.metrics_at(Some(9)).map(|found| &found["accuracy"]), Some(&json!(0.987_654_321_098_7)));
-        assert_eq!(record.summary.as_ref().map(|summary| &summary["stop_reason"]), Some(&json!("budget")));
-    }
-
-    #[test]
-    fn a_curve_keeps_every_validation_and_the_mean_loss_and_largest_norm_of_its_windows() {
-        let curve = parse(old(), "here").expect("a record").curve;
-        assert_eq!(curve.len(), TRAINING_POINTS + 2);
-        let first = json!({ "kind": "train", "update": 3, "seconds": 0.1, "loss": 2.0, "gradient_norm": 999.0,
-            "learning_rate": 0.005 });
-        assert_eq!(curve[0], first);
-        let validation = json!({ "kind": "validation", "update": 60, "seconds": 2.0, "ce": 0.1235 });
-        assert_eq!(curve[TRAINING_POINTS], validation);
-        assert!(curve[TRAINING_POINTS + 1]["ce"].is_null(), "NaN stays NaN");
-    }
-
-    #[test]
-    fn a_file_has_one_setting_and_one_point_per_line() {
-        let text = text(&parse(old(), "here").expect("a record")).expect("text");
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        assert!(lines.contains(&"\"length\": 3,") && lines.contains(&"[60,2.0,0.1235],"), "{text}");
-    }
-
-    #[test]
-    fn a_record_without_settings_says_so() {
-        for (value, why) in [(json!([1]), "not a JSON object"), (json!({ "config": 1 }), "no settings")] {
-            let message = parse(value, "here").expect_err("not a record").to_string();
-            assert!(message.contains(why), "{message}");
-        }
-    }
 }

@@ -302,7 +302,8 @@ impl Rendered {
                 false => escape(&format!("{}: {}", self.title, section.heading)),
             };
             text += &format!(
-                "\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\begin{{tabular}}{{l{}}}\n\\toprule\n{}\\midrule\n",
+                "\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\begin{{tabular}}{{l{}}}\n\
+                 \\toprule\n{}\\midrule\n",
                 "r".repeat(section.columns.len().saturating_sub(1)),
                 line(&section.columns)
             );

@@ -41,7 +41,8 @@ impl Results {
     /// A table within the budget.
     ///
     /// A table that has rows of a CPU's size has a title and files of its own at the paper's size, and no alternative
-    /// settings, which are of a CPU's size. A table that the folder describes shows records; it has no experiments to run.
+    /// settings, which are of a CPU's size. A table that the folder describes shows records; it has no experiments to
+    /// run.
     pub fn table(&self, name: &str) -> Result<Table> {
         let description = self.folder.join(format!("{name}.toml"));
         if !self.catalogue.names().contains(&name) && description.exists() {
@@ -63,7 +64,8 @@ impl Results {
     /// The error for a table of which nothing has been run.
     pub fn nothing_of(&self, table: &str) -> LabError {
         LabError::Run(format!(
-            "nothing of the table {table} is in {}: run it with `sab reproduce {table}`, or name its place with --results",
+            "nothing of the table {table} is in {}: run it with `sab reproduce {table}`, or name its place with \
+             --results",
             self.folder.display()
         ))
     }
@@ -102,7 +104,8 @@ impl Results {
         Ok(seeds)
     }
 
-    /// Writes every record again in the present form, under the name of the folder it is in. Returns how many there are.
+    /// Writes every record again in the present form, under the name of the folder it is in. Returns how many there
+    /// are.
     pub fn rewrite_records(&self) -> Result<usize> {
         let (root, mut folders, mut count) = (self.folder.join(RECORDS), vec![self.folder.join(RECORDS)], 0);
         while let Some(folder) = folders.pop() {
@@ -121,7 +124,8 @@ impl Results {
         Ok(count)
     }
 
-    /// The attention of a run at some points of training: all that its run directory has, or what is kept beside its record.
+    /// The attention of a run at some points of training: all that its run directory has, or what is kept beside its
+    /// record.
     pub fn attention(&self, name: &str, seed: u64) -> Result<Vec<Value>> {
         let lines = files::read_lines(&self.run(name, seed).join(attention_trace::FILE))?;
         if lines.is_empty() { files::read_lines(&self.kept_attention(name, seed)) } else { Ok(lines) }

@@ -92,8 +92,8 @@ pub struct Row {
     /// The default number of seeds.
     #[serde(default = "one_seed")]
     pub seeds: u64,
-    /// Whether it has alternative settings: the row above falls short of the paper, and these were tried instead. Such a row
-    /// is in the table and not in the picture, which compares rows that share their settings.
+    /// Whether it has alternative settings: the row above falls short of the paper, and these were tried instead. Such
+    /// a row is in the table and not in the picture, which compares rows that share their settings.
     #[serde(default, alias = "remedy")]
     pub alternative: bool,
 }

@@ -321,8 +321,8 @@ impl Work<'_> {
             }
             if !wanted.run.exists() {
                 return Err(LabError::Run(format!(
-                    "judging {} at {missing:?} steps needs its model, but {} does not exist: name its place with --runs, or \
-                     remove {} to train it again",
+                    "judging {} at {missing:?} steps needs its model, but {} does not exist: name its place with \
+                     --runs, or remove {} to train it again",
                     wanted.name,
                     wanted.run.display(),
                     wanted.record.display()

@@ -41,8 +41,8 @@ fn usual_sequences(length: usize) -> usize {
     (200_000 / length.max(1)).clamp(10, 500)
 }
 
-/// Judges the model of the run directory `run` at some lengths and returns what `transfer.json` in it then says, which is
-/// also what was found there before about the same model.
+/// Judges the model of the run directory `run` at some lengths and returns what `transfer.json` in it then says, which
+/// is also what was found there before about the same model.
 ///
 /// `found` hears of each length as soon as it is judged and saved; an error that it returns ends the work.
 ///

@@ -60,9 +60,9 @@ pub struct Finished {
 
 /// Makes a run directory at `path`, which must not exist, trains in it, and tests the best model.
 ///
-/// A [`Stop`] that listens to signals ends training with [`LabError::Interrupted`] after a checkpoint; [`resume`] continues
-/// from there. The run keeps the whole path of a table or text, so that it can be resumed from any folder. The first call in
-/// a process sets the number of threads of Burn's own operations.
+/// A [`Stop`] that listens to signals ends training with [`LabError::Interrupted`] after a checkpoint; [`resume`]
+/// continues from there. The run keeps the whole path of a table or text, so that it can be resumed from any folder.
+/// The first call in a process sets the number of threads of Burn's own operations.
 pub fn begin(path: &Path, experiment: &Experiment, session: Session, style: Style, stop: Stop) -> Result<Finished> {
     let experiment = &Experiment { task: experiment.task.clone().with_whole_path()?, ..experiment.clone() };
     let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
@@ -76,8 +76,8 @@ pub fn begin(path: &Path, experiment: &Experiment, session: Session, style: Styl
     train(run, experiment.clone(), &*task, session, style, stop)
 }
 
-/// Continues the run at `path`, exactly as if it had never stopped (on another device, up to rounding). `data_dir` names the
-/// place of data sets, if it has changed.
+/// Continues the run at `path`, exactly as if it had never stopped (on another device, up to rounding). `data_dir`
+/// names the place of data sets, if it has changed.
 pub fn resume(path: &Path, data_dir: Option<&Path>, session: Session, style: Style, stop: Stop) -> Result<Finished> {
     let run = RunDir::open(path)?;
     let mut experiment = run.experiment()?;
@@ -90,15 +90,15 @@ pub fn resume(path: &Path, data_dir: Option<&Path>, session: Session, style: Sty
     if !saved.fits(&now) {
         let path = path.display();
         return Err(LabError::Run(format!(
-            "{path}/config.json does not fit config.toml and the data as they are now: one of them has changed since the \
-             run began; restore it, or begin a new run"
+            "{path}/config.json does not fit config.toml and the data as they are now: one of them has changed since \
+             the run began; restore it, or begin a new run"
         )));
     }
     train(run, experiment, &*task, session, style, stop)
 }
 
-/// The task of an existing run, with its data. A table or text of the user must not have changed, by the digest that is kept
-/// with the model; its place may have.
+/// The task of an existing run, with its data. A table or text of the user must not have changed, by the digest that
+/// is kept with the model; its place may have.
 fn reopen(run: &RunDir, settings: &TaskSettings, data_dir: &Path, kept: &TaskFacts) -> Result<Box<dyn Task>> {
     let name = run.path().display();
     if let Some(file) = settings.file()
@@ -112,8 +112,8 @@ fn reopen(run: &RunDir, settings: &TaskSettings, data_dir: &Path, kept: &TaskFac
         (Some(file), Some(then), Some(now)) if *then != now => {
             let problem = format!("has changed since the run {name} began (its SHA-256 was {then})");
             let remedy = format!(
-                "put the old one back; `sab eval {name} --file {}` judges the model on all of the new one, and a new run can \
-                 learn from it",
+                "put the old one back; `sab eval {name} --file {}` judges the model on all of the new one, and a new \
+                 run can learn from it",
                 file.display()
             );
             Err(DataError::bad(file, problem, &remedy).into())
@@ -139,8 +139,8 @@ fn train(
     Ok(Finished { run, experiment, model, state, stop_reason, validation, test, summary, pictures })
 }
 
-/// Refuses a run that cannot fit into memory: a process that runs out of memory leaves no message. A GPU has its own memory and
-/// does not tell how much of it is free.
+/// Refuses a run that cannot fit into memory: a process that runs out of memory leaves no message. A GPU has its own
+/// memory and does not tell how much of it is free.
 fn check_memory(experiment: &Experiment, task: &dyn Task, device: DeviceName) -> Result<()> {
     if device != DeviceName::Cpu {
         return Ok(());

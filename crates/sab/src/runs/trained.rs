@@ -46,8 +46,8 @@ impl Trained {
         Ok(Self { run, experiment, model, config, update, device })
     }
 
-    /// The task that it learned, with its data. A table or text that has changed since is an error: nobody knows which part of
-    /// it was trained on.
+    /// The task that it learned, with its data. A table or text that has changed since is an error: nobody knows which
+    /// part of it was trained on.
     pub fn task(&self) -> Result<Box<dyn Task>> {
         self.task_as(&self.experiment.task)
     }

@@ -5,6 +5,7 @@
 mod common;
 
 mod committed;
+mod record_file;
 mod records;
 mod refusals;
 mod running;

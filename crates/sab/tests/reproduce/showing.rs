@@ -203,7 +203,8 @@ fn a_folder_of_results_can_describe_tables_of_its_records() {
 #[test]
 fn blocks_of_a_page_are_filled_from_the_records() {
     let place = small();
-    let alternative = "[[groups.rows]]\nlabel = \"SAB | 2, more\"\nexperiment = \"small/lstm\"\npaper = [\"99.5\"]\nalternative = true\n";
+    let alternative = "[[groups.rows]]\nlabel = \"SAB | 2, more\"\nexperiment = \"small/lstm\"\npaper = [\"99.5\"]\n\
+                       alternative = true\n";
     let table = TABLE.replacen(
         "[[groups.rows]]\nlabel = \"LSTM\"",
         &format!("{alternative}\n[[groups.rows]]\nlabel = \"LSTM\""),

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Run the experiments of a table of the paper and make the table
 ///
-/// Runs that are done are skipped, interrupted runs continue, missing runs begin. The table and a record of each run go to
-/// --results. `sab train RECORD.json` runs the experiment of a record again.
+/// Runs that are done are skipped, interrupted runs continue, missing runs begin. The table and a record of each run go
+/// to --results. `sab train RECORD.json` runs the experiment of a record again.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ReproduceArguments {
@@ -131,7 +131,8 @@ pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
     let tables: Vec<Table> = names.iter().map(|name| results.table(name)).collect::<Result<_>>()?;
     if let Some(table) = tables.iter().find(|table| table.of_records && !arguments.table_only) {
         return Err(LabError::Config(format!(
-            "the table {} shows records and has no experiments: add --table-only, or run one with `sab train RECORD.json`",
+            "the table {} shows records and has no experiments: add --table-only, or run one with `sab train \
+             RECORD.json`",
             table.name
         )));
     }
