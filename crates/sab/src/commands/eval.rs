@@ -4,9 +4,8 @@ use super::{as_json, print, print_json, readable};
 use crate::device::DeviceName;
 use crate::error::Result;
 use crate::run_dir::cores;
-use crate::runs::Trained;
+use crate::runs::{LengthOptions, Trained};
 use crate::tasks::Split;
-use crate::train::evaluate;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::path::PathBuf;
@@ -18,11 +17,11 @@ pub struct EvalArguments {
     /// The run directory
     run: PathBuf,
 
-    /// Which data
+    /// The part of the run's own data
     #[arg(long, value_enum, default_value = "test")]
     split: Which,
 
-    /// Judge it on all of another labelled table or another text, in place of a part of its own
+    /// Judge the model on all of another labelled table or another text instead
     #[arg(long, value_name = "FILE", conflicts_with = "split")]
     file: Option<PathBuf>,
 
@@ -42,7 +41,7 @@ pub(super) struct How {
     #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
     pub(super) data_dir: Option<PathBuf>,
 
-    /// Threads
+    /// Threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) threads: Option<u16>,
 
@@ -56,8 +55,10 @@ pub(super) struct How {
 }
 
 impl How {
-    pub(super) fn threads(&self) -> usize {
-        self.threads.map_or_else(cores, usize::from)
+    /// The same for judging at other lengths.
+    pub(super) fn at_lengths(&self, sequences: Option<usize>) -> LengthOptions {
+        let Self { data_dir, threads, device, .. } = self;
+        LengthOptions { sequences, data_dir: data_dir.clone(), threads: threads.map(usize::from), device: *device }
     }
 }
 
@@ -68,20 +69,17 @@ enum Which {
 }
 
 pub(super) fn run(arguments: &EvalArguments) -> Result<()> {
-    let trained = Trained::open_on(arguments.how.device, &arguments.run, arguments.how.data_dir.as_deref())?;
-    let settings = &trained.experiment.train;
-    let (split, name, most) = match (&arguments.file, arguments.split) {
-        (Some(file), _) => (Split::Test, file.display().to_string(), None),
-        (None, Which::Test) => (Split::Test, "test".into(), settings.test_batches),
-        (None, Which::Validation) => (Split::Validation, "validation".into(), settings.validation_batches),
+    let EvalArguments { run, split, file, how } = arguments;
+    let trained = Trained::open_on(how.device, run, how.data_dir.as_deref())?;
+    let threads = how.threads.map_or_else(cores, usize::from);
+    let (what, name, judged) = match (file, split) {
+        (Some(file), _) => ("file", file.display().to_string(), trained.judge_file(file, threads)?),
+        (None, Which::Test) => ("split", "test".into(), trained.judge(Split::Test, threads)?),
+        (None, Which::Validation) => ("split", "validation".into(), trained.judge(Split::Validation, threads)?),
     };
-    let task = arguments.file.as_deref().map_or_else(|| trained.task(), |file| trained.task_of_file(file))?;
-    let judged =
-        evaluate(&trained.model, &*task, split, settings.batch, most, arguments.how.threads(), &trained.device)?;
-    if arguments.how.json {
-        let what = if arguments.file.is_some() { "file" } else { "split" };
-        return print_json(&json!({ "run": arguments.run, what: name, "sequences": judged.sequences,
-            "metrics": as_json(&judged.metrics) }));
+    match how.json {
+        true => print_json(&json!({ "run": run, what: name, "sequences": judged.sequences,
+            "metrics": as_json(&judged.metrics) })),
+        false => print(&format!("{name}: {} ({} sequences)\n", readable(&judged.metrics), judged.sequences)),
     }
-    print(&format!("{name}: {} ({} sequences)\n", readable(&judged.metrics), judged.sequences))
 }

@@ -91,10 +91,10 @@ fn views_of(table: &Table, results: &Results) -> Result<Vec<RunView>> {
 /// The table that the arguments name, if they name one instead of run directories.
 fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
     let results = arguments.kept.open()?;
-    let tables = results.catalogue.names();
+    let tables = results.names()?;
     // A folder may have the name of a table.
     let is_table =
-        |path: &&PathBuf| tables.iter().any(|table| path.as_os_str() == *table) && !path.join(CONFIG).exists();
+        |path: &&PathBuf| tables.iter().any(|table| path.as_os_str() == table.as_str()) && !path.join(CONFIG).exists();
     if let Some(table) = arguments.what.iter().find(is_table) {
         return match arguments.what.len() {
             1 => Ok(Some((results.clone(), results.table(&table.to_string_lossy())?))),
@@ -108,7 +108,7 @@ fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
         && !one.exists()
     {
         let name = one.to_string_lossy();
-        let hint = match nearest(&name, tables.iter().copied()) {
+        let hint = match nearest(&name, tables.iter().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("`sab train` writes run directories, and the tables are {}", tables.join(", ")),
         };

@@ -6,6 +6,7 @@ use crate::device::DeviceName;
 use crate::display::Style;
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TaskSettings, parse_change, parse_value};
+use crate::reproduce::Record;
 use crate::run_dir::RunDir;
 use crate::runs;
 use crate::train::{Session, Stop};
@@ -15,12 +16,13 @@ use toml::Value;
 
 /// Train a model on a task, or continue a run
 ///
-/// TASK is one of the tasks below, or a TOML file that describes an experiment. The run directory holds everything a
-/// run writes; it is a new folder under runs/ unless --run names another.
+/// TASK is one of the tasks below, a TOML file that describes an experiment, or a record (JSON) of `sab reproduce`, whose
+/// experiment is run again. The run directory holds everything a run writes; it is a new folder under runs/ unless --run
+/// names another.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct TrainArguments {
-    /// A task, or a TOML file
+    /// A task, a TOML file, or a record
     #[arg(value_name = "TASK|FILE", required_unless_present = "resume")]
     target: Option<String>,
 
@@ -137,6 +139,7 @@ Examples:
   sab train pmnist --data-dir data --max-time 45m
   sab train text --file book.txt --hidden 256
   sab train experiments/my.toml --set train.clip=none
+  sab train results/records/copy/100-sab-5-5/seed1.json
   sab train copy --dry-run                         print every key and its value
   sab train copy --device wgpu                     on a GPU, if sab was built with wgpu
   sab train --resume runs/long                     after Ctrl-C, a crash or a power cut";
@@ -190,6 +193,9 @@ impl TrainArguments {
         let path = Path::new(target);
         if target.ends_with(".toml") {
             return Experiment::of_file(path, &changes);
+        }
+        if target.ends_with(".json") {
+            return Record::experiment_of(path, &changes);
         }
         if path.exists() {
             let how = if target.ends_with(".csv") { "csv" } else { "text" };

@@ -1,4 +1,4 @@
-//! Where tables and experiments come from: the program itself, or a folder.
+//! [`Catalogue`]: tables and experiments, built into the program or read from a folder.
 
 use super::table::{Budget, Row, Table};
 use crate::error::{LabError, Result};
@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Value;
 
-/// The files of `experiments/` when the program was made.
+/// The files of `experiments/` when the program was built.
 const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
 
-/// What a folder needs to be a table.
+/// The file that makes a folder a table.
 const TABLE_FILE: &str = "table.toml";
 
 /// Tables and the experiments of their rows.
@@ -22,7 +22,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The experiments that the program has in it.
+    /// The experiments that are built into the program.
     pub fn built_in() -> Self {
         let files = BUILT_IN.iter().map(|(name, text)| ((*name).to_string(), (*text).to_string())).collect();
         Self { files, origin: "experiments".into() }
@@ -35,7 +35,7 @@ impl Catalogue {
         let catalogue = Self { files, origin: folder.display().to_string() };
         match catalogue.names().is_empty() {
             true => Err(LabError::Config(format!(
-                "{} has no tables: a table is a folder in it with a {TABLE_FILE}",
+                "{} has no tables: a table is a folder below it with a {TABLE_FILE}",
                 folder.display()
             ))),
             false => Ok(catalogue),
@@ -65,13 +65,18 @@ impl Catalogue {
         self.variant_of(&row.experiment, budget)
     }
 
-    /// The name of the file of an experiment within a budget: where it has a variant for a CPU that one ends in `.cpu`.
+    /// The name of the file of an experiment within a budget. The variant for a CPU, if there is one, ends in `.cpu`.
     pub fn variant_of(&self, experiment: &str, budget: Budget) -> String {
         let cpu = format!("{experiment}.cpu");
-        match budget == Budget::Cpu && self.files.contains_key(&format!("{cpu}.toml")) {
+        match budget == Budget::Cpu && self.has(&cpu) {
             true => cpu,
             false => experiment.to_string(),
         }
+    }
+
+    /// Whether there is an experiment of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.files.contains_key(&format!("{name}.toml"))
     }
 
     /// An experiment by the name of its file, with a seed.
@@ -83,14 +88,14 @@ impl Catalogue {
             return Err(LabError::Config(format!("there is no experiment {origin}{hint}")));
         };
         let seed = i64::try_from(seed).unwrap_or(i64::MAX);
-        // A table has many files: what is wrong with a value says in which.
+        // A table has many files: the message names the one with the wrong value.
         Experiment::of_text(text, &origin, &[("train.seed".into(), Value::Integer(seed))]).map_err(|why| match why {
             LabError::Config(why) if !why.contains(&origin) => LabError::Config(format!("{origin}: {why}")),
             why => why,
         })
     }
 
-    /// How the file of an experiment is named on a command line.
+    /// The path of the file of an experiment, as a command line names it.
     pub fn path_of(&self, name: &str) -> String {
         format!("{}/{name}.toml", self.origin)
     }
@@ -109,7 +114,7 @@ fn collect(root: &Path, folder: &Path, files: &mut BTreeMap<String, String>) -> 
     Ok(())
 }
 
-fn name_below(root: &Path, path: &Path) -> String {
+pub(super) fn name_below(root: &Path, path: &Path) -> String {
     let parts: PathBuf = path.strip_prefix(root).unwrap_or(path).to_path_buf();
     parts.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
 }

@@ -4,37 +4,41 @@ use super::record::Record;
 use super::statistics::Statistics;
 use super::table::{Column, Row, Table};
 use crate::display::duration;
+use crate::error::{LabError, Result};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What stands where nothing was measured.
+/// The cell of a metric that was not measured.
 const NOT_RUN: &str = "not run";
 
-/// A table with all that is written in it.
+/// The last columns of a table.
+const EFFORT: [&str; 3] = ["seeds", "updates", "time"];
+
+/// A table with the text of its cells.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Rendered {
     /// The folder of the table.
     pub name: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What one must know to read it.
+    /// How to read it.
     pub about: String,
-    /// What the data of its runs has to say, such as that it is a part of something.
+    /// Notes about the data of its runs, such as that it is a part of something.
     pub notes: Vec<String>,
     /// Whether its models are judged at other lengths than they are trained at.
     pub transfer: bool,
     /// Its parts.
     pub sections: Vec<Section>,
-    /// Every metric by itself, with all its digits.
+    /// Every metric by itself, with all digits.
     pub metrics: Vec<Measured>,
 }
 
 /// A part of a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Section {
-    /// What its rows share; may be empty.
+    /// The settings that its rows share; may be empty.
     pub heading: String,
-    /// What stands above the columns.
+    /// The headings of the columns.
     pub columns: Vec<String>,
     /// The cells, row by row.
     pub rows: Vec<Vec<String>>,
@@ -43,11 +47,11 @@ pub struct Section {
 /// One metric of one row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    group: String,
-    row: String,
+    pub(super) group: String,
+    pub(super) row: String,
     experiment: String,
     metric: String,
-    paper: String,
+    pub(super) paper: String,
     mean: Option<f64>,
     spread: Option<f64>,
     seeds: usize,
@@ -62,7 +66,7 @@ pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Recor
     let (mut metrics, mut sections, mut notes) = (Vec::new(), Vec::new(), BTreeSet::new());
     for group in &table.groups {
         let columns = table.columns(group);
-        // Where the paper has nothing to say of a whole group, a column of dashes says less than none.
+        // If the paper reports nothing for a whole group, it gets no column.
         let compared = group.rows.iter().any(|row| row.paper.iter().any(|metric| !metric.is_empty()));
         let (mut rows, mut by_model) = (Vec::new(), Vec::new());
         for row in &group.rows {
@@ -117,7 +121,7 @@ fn threads_of(records: &[Record]) -> Option<u64> {
     threads.all(|other| other == first).then_some(first)
 }
 
-/// Many lengths and few models beside the paper's: a row for each length is easier to read.
+/// With many lengths and few models, one row per length is easier to read.
 fn by_length(heading: String, columns: &[Column], models: &[(&Row, Vec<Measured>)]) -> Section {
     let of_model = |(row, _): &(&Row, Vec<Measured>)| [format!("{}: paper", row.label), "ours".into()];
     let of_column = |(place, column): (usize, &Column)| {
@@ -142,12 +146,31 @@ fn of_metric(column: &Column, measured: &Measured) -> [String; 2] {
 }
 
 impl Measured {
-    /// As it is written, or why there is nothing.
+    /// The text of the cell: the metric, or why there is none.
     fn ours(&self, percent: bool, failed: &str) -> String {
         match (self.mean, &self.failure) {
             (Some(mean), _) => Statistics { mean, spread: self.spread, count: self.seeds }.write(percent),
             (None, Some(_)) => failed.into(),
             (None, None) => NOT_RUN.into(),
+        }
+    }
+
+    /// The text of the cell.
+    pub(super) fn written(&self) -> String {
+        self.ours(self.percent(), "diverged")
+    }
+
+    fn percent(&self) -> bool {
+        self.metric.contains('%')
+    }
+
+    /// Whether it is worse than the paper's, to the digits that the paper prints.
+    pub(super) fn falls_short(&self) -> bool {
+        let (Some(mean), Ok(paper)) = (self.mean, self.paper.parse::<f64>()) else { return false };
+        let digits = self.paper.split_once('.').map_or(0, |(_, digits)| digits.len());
+        match self.percent() {
+            true => format!("{mean:.digits$}").parse().is_ok_and(|mean: f64| mean < paper),
+            false => mean > paper,
         }
     }
 
@@ -170,7 +193,7 @@ fn headings(columns: &[Column], compared: bool) -> Vec<String> {
         true => vec![format!("{}: paper", column.heading()), "ours".to_string()],
         false => vec![column.heading()],
     };
-    let rest = ["seeds", "updates", "time"].map(String::from);
+    let rest = EFFORT.map(String::from);
     std::iter::once("model".to_string()).chain(columns.iter().flat_map(of_column)).chain(rest).collect()
 }
 
@@ -186,34 +209,57 @@ fn cells(row: &Row, columns: &[Column], measured: &[Measured], records: &[Record
     std::iter::once(row.label.clone()).chain(metrics).chain(rest).collect()
 }
 
-impl Rendered {
-    /// For people, and for pages that show Markdown.
+impl Section {
+    /// The table alone, in Markdown.
     pub fn to_markdown(&self) -> String {
-        let mut text = format!("# {}\n\n{}\n", self.title, self.about);
-        self.notes.iter().for_each(|note| text += &format!("\nData: {note}.\n"));
         let line = |cells: &[String]| {
             let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
             format!("| {} |\n", cells.join(" | "))
         };
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        format!("{}|{}\n{rows}", line(&self.columns), "---|".repeat(self.columns.len()))
+    }
+
+    /// Without seeds, updates and times.
+    pub(super) fn brief(&self) -> Self {
+        let kept = match self.columns.ends_with(&EFFORT.map(String::from)) {
+            true => self.columns.len() - EFFORT.len(),
+            false => self.columns.len(),
+        };
+        let rows = self.rows.iter().map(|row| row[..kept].to_vec()).collect();
+        Self { heading: self.heading.clone(), columns: self.columns[..kept].to_vec(), rows }
+    }
+}
+
+impl Rendered {
+    /// A page of Markdown.
+    pub fn to_markdown(&self) -> String {
+        let mut text = format!("# {}\n\n{}\n", self.title, self.about);
+        self.notes.iter().for_each(|note| text += &format!("\nData: {note}.\n"));
         for section in &self.sections {
             if !section.heading.is_empty() {
                 text += &format!("\n## {}\n", section.heading);
             }
-            text += &format!("\n{}|{}\n", line(&section.columns), "---|".repeat(section.columns.len()));
-            section.rows.iter().for_each(|row| text += &line(row));
+            text += &format!("\n{}", section.to_markdown());
         }
         text
     }
 
-    /// For each experiment the command that runs it, the metric to expect and the time it takes, in Markdown. `path_of` names
-    /// the file of an experiment.
+    /// JSON with everything in it.
+    pub fn to_json(&self) -> Result<String> {
+        let text = serde_json::to_string_pretty(self);
+        text.map(|text| text + "\n").map_err(|why| LabError::Run(format!("cannot write JSON: {why}")))
+    }
+
+    /// The command, the metric to expect and the time of each experiment, in Markdown. `path_of` names the file of an
+    /// experiment.
     pub fn to_index(&self, path_of: &dyn Fn(&str) -> String) -> String {
         let name = &self.name;
         let mut text = format!("\n## {}\n\n`sab reproduce {name}`\n\n", self.title);
         text += "| command | metric | paper | expect | updates | time |\n|---|---|---|---|---|---|\n";
         let mut last = String::new();
         for measured in &self.metrics {
-            // The first metric of a row is the one that tells; at other lengths there is one for each length.
+            // The first metric of a row is enough; at other lengths there is one per length.
             let row = format!("{}/{}", measured.group, measured.experiment);
             if std::mem::replace(&mut last, row.clone()) == row && !self.transfer {
                 continue;
@@ -222,7 +268,7 @@ impl Rendered {
                 true => format!("sab reproduce {name} --only {}", measured.experiment),
                 false => format!("sab train {}", path_of(&measured.experiment)),
             };
-            let expect = measured.ours(measured.metric.contains('%'), "diverges");
+            let expect = measured.ours(measured.percent(), "diverges");
             text += &format!(
                 "| `{command}` | {} | {} | {expect} | {} | {} |\n",
                 measured.metric,
@@ -234,7 +280,7 @@ impl Rendered {
         text
     }
 
-    /// One metric a line, with all its digits.
+    /// CSV with one metric per line and all digits.
     pub fn to_csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         // Into memory: nothing can fail there.
@@ -244,7 +290,7 @@ impl Rendered {
         writer.into_inner().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
-    /// A `table` for a paper, with booktabs.
+    /// A LaTeX `table` with booktabs.
     pub fn to_latex(&self) -> String {
         let mut text = String::from("% needs \\usepackage{booktabs}\n");
         for section in &self.sections {
@@ -256,7 +302,8 @@ impl Rendered {
                 false => escape(&format!("{}: {}", self.title, section.heading)),
             };
             text += &format!(
-                "\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\begin{{tabular}}{{l{}}}\n\\toprule\n{}\\midrule\n",
+                "\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\begin{{tabular}}{{l{}}}\n\
+                 \\toprule\n{}\\midrule\n",
                 "r".repeat(section.columns.len().saturating_sub(1)),
                 line(&section.columns)
             );

@@ -1,4 +1,4 @@
-//! [`Results`]: where the records of a table are.
+//! [`Results`]: tables, the records of their rows, and the folders of both.
 
 use super::catalogue::Catalogue;
 use super::record::Record;
@@ -12,6 +12,9 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// The folder of records within that of the results.
+const RECORDS: &str = "records";
+
 /// Tables, and a folder with what was measured for them.
 #[derive(Clone, Debug)]
 pub struct Results {
@@ -19,40 +22,60 @@ pub struct Results {
     pub catalogue: Catalogue,
     /// How much is spent on a row.
     pub budget: Budget,
-    /// The folder of records.
+    /// The folder of tables and records.
     pub folder: PathBuf,
     /// The folder of run directories.
     pub runs: PathBuf,
 }
 
 impl Results {
-    /// A table within the budget. One that has rows of a CPU's size has a title and files of its own at the paper's size, and no
-    /// remedies: those are of a CPU's size.
+    /// The names of all tables: those of the catalogue, and those that the folder describes as `NAME.toml`.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let mut names: Vec<String> = self.catalogue.names().into_iter().map(String::from).collect();
+        let table = |path: &Path| Some(path.file_name()?.to_str()?.strip_suffix(".toml")?.to_string());
+        names.extend(entries(&self.folder)?.iter().filter_map(|path| table(path)));
+        names.sort();
+        Ok(names)
+    }
+
+    /// A table within the budget.
+    ///
+    /// A table that has rows of a CPU's size has a title and files of its own at the paper's size, and no alternative
+    /// settings, which are of a CPU's size. A table that the folder describes shows records; it has no experiments to
+    /// run.
     pub fn table(&self, name: &str) -> Result<Table> {
+        let description = self.folder.join(format!("{name}.toml"));
+        if !self.catalogue.names().contains(&name) && description.exists() {
+            let text =
+                std::fs::read_to_string(&description).map_err(|why| LabError::file("read", &description, &why))?;
+            let table = Table::of_text(name, &text, &description.display().to_string())?;
+            return Ok(Table { of_records: true, ..table });
+        }
         let mut table = self.catalogue.table(name)?;
         let sized = |row: &Row| self.catalogue.variant(row, Budget::Cpu) != row.experiment;
         if self.budget == Budget::Paper && table.rows().any(sized) {
             table.title += ", the paper's size";
             table.stem += ".paper";
-            table.groups.iter_mut().for_each(|group| group.rows.retain(|row| !row.remedy));
+            table.groups.iter_mut().for_each(|group| group.rows.retain(|row| !row.alternative));
         }
         Ok(table)
     }
 
-    /// What is said where nothing of a table has been run.
+    /// The error for a table of which nothing has been run.
     pub fn nothing_of(&self, table: &str) -> LabError {
         LabError::Run(format!(
-            "nothing of the table {table} is in {}: run it with `sab reproduce {table}`, or say with --results where it is",
+            "nothing of the table {table} is in {}: run it with `sab reproduce {table}`, or name its place with \
+             --results",
             self.folder.display()
         ))
     }
 
-    /// Where the record of an experiment is.
+    /// The path of the record of an experiment.
     pub fn record(&self, name: &str, seed: u64) -> PathBuf {
-        self.folder.join("records").join(name).join(format!("seed{seed}.json"))
+        self.folder.join(RECORDS).join(name).join(format!("seed{seed}.json"))
     }
 
-    /// Where its run directory is.
+    /// The path of its run directory.
     pub fn run(&self, name: &str, seed: u64) -> PathBuf {
         self.runs.join(name).join(format!("seed{seed}"))
     }
@@ -64,7 +87,10 @@ impl Results {
         for seed in self.seeds(&name)? {
             let path = self.record(&name, seed);
             let Some(record) = Record::load(&path)? else { continue };
-            same(&self.catalogue.experiment(&name, seed)?, &record.config, &path)?;
+            // A row of a table of records may have no experiment.
+            if self.catalogue.has(&name) {
+                same(&self.catalogue.experiment(&name, seed)?, &record.config, &path)?;
+            }
             records.push(record);
         }
         Ok((name, records))
@@ -72,19 +98,33 @@ impl Results {
 
     /// The seeds of which there are records, smallest first.
     fn seeds(&self, name: &str) -> Result<Vec<u64>> {
-        let folder = self.folder.join("records").join(name);
-        let entries = match std::fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(why) => return Err(LabError::file("read", &folder, &why)),
-        };
-        let seed_of = |name: &str| name.strip_prefix("seed")?.strip_suffix(".json")?.parse().ok();
-        let mut seeds: Vec<u64> = entries.flatten().filter_map(|entry| seed_of(entry.file_name().to_str()?)).collect();
+        let paths = entries(&self.folder.join(RECORDS).join(name))?;
+        let mut seeds: Vec<u64> = paths.iter().filter_map(|path| seed_of(path)).collect();
         seeds.sort_unstable();
         Ok(seeds)
     }
 
-    /// What the network of a run was reminded of while it learned: all that its run directory has, or what is kept beside its
+    /// Writes every record again in the present form, under the name of the folder it is in. Returns how many there
+    /// are.
+    pub fn rewrite_records(&self) -> Result<usize> {
+        let (root, mut folders, mut count) = (self.folder.join(RECORDS), vec![self.folder.join(RECORDS)], 0);
+        while let Some(folder) = folders.pop() {
+            for path in entries(&folder)? {
+                if path.is_dir() {
+                    folders.push(path);
+                } else if seed_of(&path).is_some()
+                    && let Some(mut record) = Record::load(&path)?
+                {
+                    record.experiment = super::catalogue::name_below(&root, &folder);
+                    record.save(&path)?;
+                    count += 1;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// The attention of a run at some points of training: all that its run directory has, or what is kept beside its
     /// record.
     pub fn attention(&self, name: &str, seed: u64) -> Result<Vec<Value>> {
         let lines = files::read_lines(&self.run(name, seed).join(attention_trace::FILE))?;
@@ -105,13 +145,22 @@ impl Results {
         self.record(name, seed).with_extension(attention_trace::FILE)
     }
 
-    /// A table filled with what is there.
+    /// A table filled from the records.
     pub fn render(&self, table: &Table) -> Result<Rendered> {
         let mut found = HashMap::new();
         for group in &table.groups {
             let columns = table.columns(group);
             for row in &group.rows {
                 let (name, records) = self.of_row(row)?;
+                if table.of_records && records.is_empty() {
+                    let folder = self.folder.join(RECORDS).join(&row.experiment);
+                    return Err(LabError::Config(format!(
+                        "the row \"{}\" of the table {} has no record in {}",
+                        row.label,
+                        table.name,
+                        folder.display()
+                    )));
+                }
                 for record in &records {
                     columns
                         .iter()
@@ -124,8 +173,25 @@ impl Results {
     }
 }
 
-/// That what was found is what is asked for.
-pub fn same(asked: &Experiment, found: &Experiment, place: &Path) -> Result<()> {
+/// The entries of a folder in the order of their names; none if there is no such folder.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(why) => return Err(LabError::file("read", folder, &why)),
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+/// The seed of `seedN.json`.
+fn seed_of(path: &Path) -> Option<u64> {
+    path.file_name()?.to_str()?.strip_prefix("seed")?.strip_suffix(".json")?.parse().ok()
+}
+
+/// Checks that a record or run directory is of the experiment that is asked for.
+pub(super) fn same(asked: &Experiment, found: &Experiment, place: &Path) -> Result<()> {
     let differences = found.differences(asked)?;
     match differences.is_empty() {
         true => Ok(()),

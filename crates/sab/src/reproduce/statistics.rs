@@ -1,4 +1,4 @@
-//! Mean and spread over seeds, and how they are written.
+//! Mean and spread over seeds, and their text.
 
 use crate::display::number;
 
@@ -7,14 +7,14 @@ use crate::display::number;
 pub(super) struct Statistics {
     /// The mean.
     pub(super) mean: f64,
-    /// The standard deviation of a sample; with one seed there is none.
+    /// The standard deviation of the sample; one seed has none.
     pub(super) spread: Option<f64>,
-    /// How many there are.
+    /// The number of values.
     pub(super) count: usize,
 }
 
 impl Statistics {
-    /// Of at least one value.
+    /// The statistics of some values; none without a value.
     pub(super) fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
         if count == 0 {
@@ -26,10 +26,10 @@ impl Statistics {
         Some(Self { mean, spread, count })
     }
 
-    /// `99.97 ± 0.03` for percentages, else with as many digits as [`number`] has.
+    /// `99.97 ± 0.03` for percentages; other numbers have the digits of [`number`].
     pub(super) fn write(&self, percent: bool) -> String {
         let show = |value: f64| match percent {
-            // Only what is complete is 100.
+            // Only a perfect score reads 100.
             true if (99.0..100.0).contains(&value) => format!("{:.2}", value.min(99.99)),
             true => format!("{value:.2}"),
             false => number(value),
@@ -49,7 +49,7 @@ mod tests {
     fn the_spread_is_that_of_a_sample() {
         let found = Statistics::of(&[1.0, 2.0, 4.0]).expect("three values");
         assert!((found.mean - 7.0 / 3.0).abs() < 1e-12);
-        // Squares of the distances sum to 42/9; two degrees of freedom.
+        // The squared distances sum to 42/9; two degrees of freedom.
         assert!((found.spread.expect("three values") - (42.0_f64 / 18.0).sqrt()).abs() < 1e-12);
         assert_eq!(Statistics::of(&[5.0]).map(|one| one.spread), Some(None));
         assert_eq!(Statistics::of(&[]), None);

@@ -1,4 +1,4 @@
-//! [`Table`]: a table of the paper as `experiments/TABLE/table.toml` describes it.
+//! [`Table`]: a table of the paper, as `experiments/TABLE/table.toml` describes it.
 
 use crate::error::{LabError, Result};
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// How much may be spent on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Budget {
-    /// What a CPU does in hours: smaller models or fewer updates, where the paper's size is out of reach
+    /// A few hours of a CPU: smaller models or fewer updates where the paper's size is out of reach
     Cpu,
     /// The paper's size
     Paper,
@@ -19,27 +19,30 @@ pub struct Table {
     /// The folder it is in.
     #[serde(skip)]
     pub name: String,
-    /// What its files are called, without their endings.
+    /// The name of its files, without their endings.
     #[serde(skip)]
     pub stem: String,
-    /// What it shows.
+    /// Whether it shows records that need no experiment to be run again.
+    #[serde(skip)]
+    pub of_records: bool,
+    /// Its title.
     pub title: String,
-    /// Where it stands in the paper.
+    /// The paper's table.
     pub source: String,
-    /// What one must know to read it.
+    /// How to read it.
     pub about: String,
-    /// What is reported of each row.
+    /// The metrics of each row.
     #[serde(alias = "figures")]
     pub metrics: Vec<Metric>,
-    /// Lengths at which trained models are judged: then there is a column for each length.
+    /// Lengths at which trained models are judged. If there are any, there is a column for each length.
     #[serde(default)]
     pub lengths: Vec<usize>,
-    /// Whether the metrics are those of validation: such a table chooses settings, and shows nothing of the test set.
+    /// Whether the metrics are those of validation. Such a table chooses settings, so it shows nothing of the test set.
     #[serde(default)]
     pub validation: bool,
     /// The rows, in groups.
     pub groups: Vec<Group>,
-    /// A picture of attention at some points of training.
+    /// A figure of attention at some points of training.
     #[serde(default)]
     pub attention: Option<AttentionFigure>,
 }
@@ -48,11 +51,11 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
-    /// As the task names it.
+    /// The task's name for it.
     pub name: String,
-    /// As the table names it, with its unit.
+    /// The table's heading for it, with its unit.
     pub heading: String,
-    /// What the task's metric is multiplied by: 100 for percent.
+    /// The table shows the metric times this: 100 for percent.
     #[serde(default = "one")]
     pub factor: f64,
 }
@@ -65,10 +68,10 @@ fn one() -> f64 {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// What they share; may be empty.
+    /// The settings that they share; may be empty.
     #[serde(default)]
     pub heading: String,
-    /// Which of the table's metrics they have; all if none is named.
+    /// The table's metrics that they have; all if none is named.
     #[serde(default, alias = "figures")]
     pub metrics: Vec<String>,
     /// The rows.
@@ -79,20 +82,20 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// What it is.
+    /// The name of the row.
     pub label: String,
     /// The file of the experiment below `experiments/`, without its ending.
     pub experiment: String,
-    /// The paper's metrics as it prints them, one a column; empty where it has none.
+    /// The paper's metrics as it prints them, one per column; empty where it has none.
     #[serde(default)]
     pub paper: Vec<String>,
-    /// Seeds that are run if nobody says otherwise.
+    /// The default number of seeds.
     #[serde(default = "one_seed")]
     pub seeds: u64,
-    /// Whether it is the row above with other settings, because that one falls short of the paper. It stands in the table and
-    /// not in the picture, which compares rows that share their settings.
-    #[serde(default)]
-    pub remedy: bool,
+    /// Whether it has alternative settings: the row above falls short of the paper, and these were tried instead. Such
+    /// a row is in the table and not in the picture, which compares rows that share their settings.
+    #[serde(default, alias = "remedy")]
+    pub alternative: bool,
 }
 
 fn one_seed() -> u64 {
@@ -116,14 +119,14 @@ pub struct AttentionFigure {
 pub struct Column<'a> {
     /// The metric.
     pub metric: &'a Metric,
-    /// The length at which it was measured, if not that of the training.
+    /// The length at which it was measured, if not the length of the training.
     pub length: Option<usize>,
     /// Whether it is a metric of validation.
     pub validation: bool,
 }
 
 impl Column<'_> {
-    /// What stands above it.
+    /// The heading.
     pub fn heading(&self) -> String {
         match (self.length, self.validation) {
             (Some(length), _) => format!("{} at T={length}", self.metric.heading),
@@ -146,7 +149,7 @@ impl Table {
             let columns = table.columns(group).len();
             for (place, row) in group.rows.iter().enumerate() {
                 let (label, given) = (&row.label, row.paper.len());
-                // Lines of a chart are told apart by their rows' labels: said now, not after hours of training.
+                // The lines of a chart need different labels. Better said now than after hours of training.
                 if group.rows[..place].iter().any(|before| before.label == *label) {
                     return Err(wrong(format!("two rows of a group have the label \"{label}\": give each its own")));
                 }
@@ -155,8 +158,10 @@ impl Table {
                         "the row \"{label}\" has {given} metrics of the paper for {columns} columns"
                     )));
                 }
-                if row.remedy && place == 0 {
-                    return Err(wrong(format!("the row \"{label}\" is a remedy, but no row stands above it")));
+                if row.alternative && place == 0 {
+                    return Err(wrong(format!(
+                        "the row \"{label}\" has alternative settings, but there is no row above it"
+                    )));
                 }
                 if row.seeds == 0 {
                     return Err(wrong(format!("the row \"{label}\" has no seeds: at least 1")));
@@ -166,7 +171,10 @@ impl Table {
         if let Some(asked) = &table.attention
             && table.rows().all(|row| row.experiment != asked.experiment)
         {
-            return Err(wrong(format!("the picture of attention is of `{}`, which is no row", asked.experiment)));
+            return Err(wrong(format!(
+                "the attention figure shows `{}`, which is not a row of the table",
+                asked.experiment
+            )));
         }
         if table.metrics.is_empty() {
             return Err(wrong("`metrics` is empty: name at least one metric of the task".into()));

@@ -1,4 +1,4 @@
-//! What a run ends with: the test of its best model, the summary and the pictures.
+//! The end of a run: the test of its best model, the summary and the pictures.
 
 use super::picture;
 use crate::attention::attends;
@@ -13,7 +13,7 @@ use burn::tensor::Device;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// What a finished run has shown.
+/// The results of a finished run.
 pub(super) struct Outcome {
     pub(super) validation: Metrics,
     pub(super) test: Metrics,
@@ -54,7 +54,7 @@ pub(super) fn conclude(
         }
         _ => Vec::new(),
     };
-    // Last: a run with a summary is complete.
+    // Last, because a run with a summary counts as complete.
     atomic::write_json(&run.file(SUMMARY), &summary)?;
     Ok(Outcome { validation, test, summary, pictures })
 }

@@ -1,4 +1,4 @@
-//! Whole runs, as `sab train` makes them: an experiment becomes a run directory with a trained model and its result.
+//! Whole runs, as `sab train` makes them: from an experiment to a run directory with a trained model and its result.
 //!
 //! ```no_run
 //! use sab::display::Style;
@@ -15,9 +15,11 @@
 //! ```
 
 mod conclusion;
+mod lengths;
 pub(crate) mod picture;
 mod trained;
 
+pub use lengths::{AtLength, LengthOptions, judge_lengths};
 pub use trained::Trained;
 
 use crate::data::DataError;
@@ -38,29 +40,29 @@ use std::path::{Path, PathBuf};
 pub struct Finished {
     /// Its directory.
     pub run: RunDir,
-    /// What it was made for.
+    /// Its experiment.
     pub experiment: Experiment,
     /// The model that validated best, without gradient.
     pub model: Model,
-    /// Where training stands.
+    /// The state of training at its end.
     pub state: TrainState,
-    /// Why it has ended.
+    /// Why training stopped.
     pub stop_reason: StopReason,
-    /// Metrics of the model on the validation set; the first chose it.
+    /// Metrics of the model on the validation set; the first of them chose it.
     pub validation: Metrics,
     /// Metrics of the model on the test set.
     pub test: Metrics,
-    /// What `summary.json` says.
+    /// The content of `summary.json`.
     pub summary: serde_json::Value,
-    /// Pictures of what a test sequence was reminded of; none of a model that does not attend.
+    /// Pictures of the attention on a test sequence; none if the model does not attend.
     pub pictures: Vec<PathBuf>,
 }
 
 /// Makes a run directory at `path`, which must not exist, trains in it, and tests the best model.
 ///
-/// A [`Stop`] that listens to signals ends training with [`LabError::Interrupted`] after a checkpoint; [`resume`] goes
-/// on from there. The run keeps the whole path of a table or text, so that it goes on from any folder. The first call
-/// in a process decides how many threads Burn's own operations have.
+/// A [`Stop`] that listens to signals ends training with [`LabError::Interrupted`] after a checkpoint; [`resume`]
+/// continues from there. The run keeps the whole path of a table or text, so that it can be resumed from any folder.
+/// The first call in a process sets the number of threads of Burn's own operations.
 pub fn begin(path: &Path, experiment: &Experiment, session: Session, style: Style, stop: Stop) -> Result<Finished> {
     let experiment = &Experiment { task: experiment.task.clone().with_whole_path()?, ..experiment.clone() };
     let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
@@ -74,8 +76,8 @@ pub fn begin(path: &Path, experiment: &Experiment, session: Session, style: Styl
     train(run, experiment.clone(), &*task, session, style, stop)
 }
 
-/// Goes on with the run at `path`, exactly as if it had never stopped (on another device: but for rounding). `data_dir`
-/// says where data sets are, if not where they were.
+/// Continues the run at `path`, exactly as if it had never stopped (on another device, up to rounding). `data_dir`
+/// names the place of data sets, if it has changed.
 pub fn resume(path: &Path, data_dir: Option<&Path>, session: Session, style: Style, stop: Stop) -> Result<Finished> {
     let run = RunDir::open(path)?;
     let mut experiment = run.experiment()?;
@@ -89,20 +91,20 @@ pub fn resume(path: &Path, data_dir: Option<&Path>, session: Session, style: Sty
         let path = path.display();
         return Err(LabError::Run(format!(
             "{path}/config.json does not fit config.toml and the data as they are now: one of them has changed since \
-             the run began; restore it, or start a new run"
+             the run began; restore it, or begin a new run"
         )));
     }
     train(run, experiment, &*task, session, style, stop)
 }
 
-/// The task of a run that has begun, with its data. A table or text of the user's own must be what it was then, by the
-/// digest that is kept with the model; where it lies may change.
+/// The task of an existing run, with its data. A table or text of the user must not have changed, by the digest that
+/// is kept with the model; its place may have.
 fn reopen(run: &RunDir, settings: &TaskSettings, data_dir: &Path, kept: &TaskFacts) -> Result<Box<dyn Task>> {
     let name = run.path().display();
     if let Some(file) = settings.file()
         && !file.exists()
     {
-        let remedy = format!("put it back, or say in {name}/config.toml where it is now (`task.file`)");
+        let remedy = format!("put it back, or name its new place in {name}/config.toml (`task.file`)");
         return Err(DataError::missing(&file, &remedy).into());
     }
     let task = crate::tasks::open(settings, data_dir)?;
@@ -110,8 +112,8 @@ fn reopen(run: &RunDir, settings: &TaskSettings, data_dir: &Path, kept: &TaskFac
         (Some(file), Some(then), Some(now)) if *then != now => {
             let problem = format!("has changed since the run {name} began (its SHA-256 was {then})");
             let remedy = format!(
-                "put the old one back; `sab eval {name} --file {}` judges the model on all of the new one, a new run \
-                 learns from it",
+                "put the old one back; `sab eval {name} --file {}` judges the model on all of the new one, and a new \
+                 run can learn from it",
                 file.display()
             );
             Err(DataError::bad(&file, problem, &remedy).into())
@@ -137,8 +139,8 @@ fn train(
     Ok(Finished { run, experiment, model, state, stop_reason, validation, test, summary, pictures })
 }
 
-/// Refuses what cannot fit, before anything is made: a process that runs out of memory leaves no message. A GPU has a
-/// memory of its own, and does not say how much of it is free.
+/// Refuses a run that cannot fit into memory: a process that runs out of memory leaves no message. A GPU has its own
+/// memory and does not tell how much of it is free.
 fn check_memory(experiment: &Experiment, task: &dyn Task, device: DeviceName) -> Result<()> {
     if device != DeviceName::Cpu {
         return Ok(());
@@ -155,13 +157,13 @@ fn check_memory(experiment: &Experiment, task: &dyn Task, device: DeviceName) ->
     )))
 }
 
-/// Burn's own operations run on this pool.
+/// Sets the threads of the pool that Burn's own operations use.
 fn use_threads(threads: Option<usize>) {
-    // It can only be set once in a process; whoever was first has chosen.
+    // A process can set it only once; later calls change nothing.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or_else(cores)).build_global();
 }
 
-/// Announces the training.
+/// Announces the run.
 fn introduce(trainer: &mut Trainer, run: &RunDir, experiment: &Experiment, task: &dyn Task) {
     let (done, budget, threads) = (trainer.state().update, trainer.budget(), trainer.threads());
     let going_on = match done {
@@ -181,7 +183,7 @@ fn introduce(trainer: &mut Trainer, run: &RunDir, experiment: &Experiment, task:
     }
 }
 
-/// The settings of a run, in one sentence.
+/// The training in one sentence.
 struct Settings<'a> {
     experiment: &'a Experiment,
     budget: u64,

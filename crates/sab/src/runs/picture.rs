@@ -1,4 +1,4 @@
-//! `attention.png`, `.svg` and `.json`: what one test sequence was reminded of.
+//! `attention.png`, `.svg` and `.json`: the attention of a model on one test sequence.
 
 use crate::attention::Attention;
 use crate::error::{LabError, Result};
@@ -11,20 +11,20 @@ use burn::tensor::Device;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// What is drawn.
+/// The sequence and the steps to draw.
 pub(crate) struct Choice {
     pub(crate) sequence: u64,
     pub(crate) last: Option<usize>,
 }
 
 impl Choice {
-    /// The first test sequence; of the copy task its answers.
+    /// The first test sequence; only the answers of the copy task.
     pub(crate) fn usual(task: &dyn Task) -> Self {
         Self { sequence: 0, last: (task.graded_steps() > 0).then(|| task.graded_steps()) }
     }
 }
 
-/// Draws one test sequence and returns the files.
+/// Draws the attention on one test sequence and returns the files.
 pub(crate) fn draw(
     model: &SabModel, experiment: &Experiment, task: &dyn Task, folder: &Path, choice: &Choice, device: &Device,
 ) -> Result<Vec<PathBuf>> {

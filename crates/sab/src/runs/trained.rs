@@ -1,4 +1,4 @@
-//! [`Trained`]: a run for what is done after training.
+//! [`Trained`]: a run with its model, for everything after training.
 
 use super::reopen;
 use crate::device::DeviceName;
@@ -6,7 +6,8 @@ use crate::error::Result;
 use crate::experiment::{Experiment, TaskSettings};
 use crate::models::Model;
 use crate::run_dir::{ModelConfig, RunDir, load_model};
-use crate::tasks::Task;
+use crate::tasks::{Split, Task};
+use crate::train::{Judgement, evaluate};
 use burn::tensor::Device;
 use std::path::Path;
 
@@ -15,25 +16,25 @@ use std::path::Path;
 pub struct Trained {
     /// Its directory.
     pub run: RunDir,
-    /// What it was made for.
+    /// Its experiment.
     pub experiment: Experiment,
     /// The model, without gradient.
     pub model: Model,
-    /// What the model is and what is kept with it.
+    /// The description of the model and the facts of its data.
     pub config: ModelConfig,
-    /// The update that the model is of, if it was saved here.
+    /// The update at which the model was saved, if it was saved here.
     pub update: Option<u64>,
-    /// Where the model is.
+    /// The device that holds the model.
     pub device: Device,
 }
 
 impl Trained {
-    /// Reads the run at `path` for the CPU. `data_dir` says where data sets are, if not where they were.
+    /// Reads the run at `path` for the CPU. `data_dir` names the place of data sets, if it has changed.
     pub fn open(path: &Path, data_dir: Option<&Path>) -> Result<Self> {
         Self::open_on(DeviceName::Cpu, path, data_dir)
     }
 
-    /// [`open`](Trained::open) for any device, whichever the run was trained on.
+    /// [`open`](Trained::open) on any device, whatever device the run was trained on.
     pub fn open_on(device: DeviceName, path: &Path, data_dir: Option<&Path>) -> Result<Self> {
         let run = RunDir::open(path)?;
         let mut experiment = run.experiment()?;
@@ -45,8 +46,8 @@ impl Trained {
         Ok(Self { run, experiment, model, config, update, device })
     }
 
-    /// The task that it learned, with its data. A table or text that has changed since is an error: nobody knows what
-    /// of it was trained on.
+    /// The task that it learned, with its data. A table or text that has changed since is an error: nobody knows which
+    /// part of it was trained on.
     pub fn task(&self) -> Result<Box<dyn Task>> {
         self.task_as(&self.experiment.task)
     }
@@ -56,7 +57,23 @@ impl Trained {
         reopen(&self.run, settings, &self.experiment.data_dir, &self.config.facts)
     }
 
-    /// All of another table or text, to judge the model on.
+    /// Judges the model on a split of its task, on as many batches as the experiment says.
+    pub fn judge(&self, split: Split, threads: usize) -> Result<Judgement> {
+        let settings = &self.experiment.train;
+        let most = match split {
+            Split::Test => settings.test_batches,
+            Split::Validation => settings.validation_batches,
+        };
+        evaluate(&self.model, &*self.task()?, split, settings.batch, most, threads, &self.device)
+    }
+
+    /// Judges the model on all of another table or text.
+    pub fn judge_file(&self, file: &Path, threads: usize) -> Result<Judgement> {
+        let (task, rows) = (self.task_of_file(file)?, self.experiment.train.batch);
+        evaluate(&self.model, &*task, Split::Test, rows, None, threads, &self.device)
+    }
+
+    /// A task with all of another table or text.
     pub fn task_of_file(&self, file: &Path) -> Result<Box<dyn Task>> {
         crate::tasks::open_file(&self.experiment.task, &self.config.facts, file)
     }

@@ -1,28 +1,26 @@
 //! `sab reproduce`
 
-mod output;
-mod work;
-
-use super::print;
+use super::{print, transfer};
+use crate::display::{Style, duration};
 use crate::error::{LabError, Result};
-use crate::reproduce::{Budget, Catalogue, Results, Table};
+use crate::reproduce::{Budget, Catalogue, Event, Format, Results, RunOptions, State, Table, TimeLeft, Wanted, Work};
+use crate::run_dir::atomic;
 use crate::train::Stop;
 use clap::Args;
-use std::path::PathBuf;
-use work::Wanted;
+use std::path::{Path, PathBuf};
 
 /// Run the experiments of a table of the paper and make the table
 ///
-/// What is done is skipped, what was interrupted goes on, what is missing is run. The table (Markdown, CSV, LaTeX, JSON)
-/// and a record of each run go into --results.
+/// Runs that are done are skipped, interrupted runs continue, missing runs begin. The table and a record of each run go
+/// to --results. `sab train RECORD.json` runs the experiment of a record again.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ReproduceArguments {
-    /// The table, or `all`; without one the tables are listed
+    /// The table, or `all`; without it, the tables are listed
     #[arg(value_name = "TABLE")]
     table: Option<String>,
 
-    /// Seeds a row, from 1; by default as the table says
+    /// Seeds per row, from 1 [default: as the table says]
     #[arg(long, value_name = "N", requires = "table", value_parser = clap::value_parser!(u64).range(1..=MOST_SEEDS))]
     seeds: Option<u64>,
 
@@ -30,17 +28,32 @@ pub struct ReproduceArguments {
     #[arg(long, value_name = "TEXT", requires = "table")]
     only: Vec<String>,
 
-    /// Run nothing and write nothing: say what is done, what is missing and about how long that takes
+    /// Run nothing and write nothing: list what is done, what is missing and about how long it takes
     #[arg(long, requires = "table")]
     dry_run: bool,
 
-    /// Run nothing: make the table of what is there
+    /// Run nothing: make the table from the records that are there
     #[arg(long, conflicts_with = "dry_run", requires = "table")]
     table_only: bool,
 
-    /// Print a list of all experiments in Markdown: the command, the metric to expect and the time it takes
-    #[arg(long, conflicts_with_all = ["table", "dry_run", "table_only"])]
-    index: bool,
+    /// The files to make of a table, separated by commas
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "md,png",
+        requires = "table",
+        value_name = "FORMAT,..."
+    )]
+    formats: Vec<Format>,
+
+    /// Fill the table blocks of a Markdown page from the records; can be given again
+    #[arg(long, value_name = "PAGE", conflicts_with = "table")]
+    fill: Vec<PathBuf>,
+
+    /// Write all records of --results again in the present format
+    #[arg(long, conflicts_with_all = ["table", "fill"])]
+    rewrite_records: bool,
 
     #[command(flatten)]
     kept: Kept,
@@ -58,22 +71,22 @@ pub struct ReproduceArguments {
     quiet: bool,
 }
 
-/// Which experiments, and where what was measured is kept.
+/// Which experiments, and where results are.
 #[derive(Args, Debug)]
 pub(super) struct Kept {
     /// How much to spend on a row
     #[arg(long, value_enum, default_value = "cpu")]
     budget: Budget,
 
-    /// Where tables and records are
+    /// The folder of tables and records
     #[arg(long, value_name = "DIR", default_value = "reproduced")]
     results: PathBuf,
 
-    /// Where the run directories are; RESULTS/runs if not said
+    /// The folder of run directories [default: RESULTS/runs]
     #[arg(long, value_name = "DIR")]
     runs: Option<PathBuf>,
 
-    /// A folder of tables and experiments of your own, in place of those in the program
+    /// A folder of tables and experiments of your own, instead of those built into the program
     #[arg(long, value_name = "DIR")]
     experiments: Option<PathBuf>,
 }
@@ -92,92 +105,138 @@ impl Kept {
 const EXAMPLES: &str = "\
 Examples:
   sab reproduce                                   the tables
-  sab reproduce copy --only 100- --dry-run        what copying at T=100 takes
+  sab reproduce copy --only 100- --dry-run        the runs for copying at T=100, and their time
   sab reproduce copy --only 100-sab --seeds 3
   sab reproduce pmnist --data-dir data --budget paper
-  sab reproduce all --results results --table-only    tables of what was measured";
+  sab reproduce all --results results --table-only                   tables from records
+  sab reproduce copy --results results --table-only --formats csv,tex,json,svg";
 
 /// More would be a slip of the hand.
 const MOST_SEEDS: u64 = 1_000_000;
 
 pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
-    let stop = if arguments.dry_run || arguments.table_only { Stop::default() } else { Stop::on_signals()? };
-    let lab = Laboratory { arguments, results: arguments.kept.open()?, stop };
-    let names: Vec<&str> = match arguments.table.as_deref() {
-        None if arguments.index => return lab.index(),
-        None => return lab.list(),
-        Some("all") => lab.results.catalogue.names(),
-        Some(name) => vec![name],
+    let results = arguments.kept.open()?;
+    if arguments.rewrite_records {
+        return print(&format!("{} records written\n", results.rewrite_records()?));
+    }
+    if !arguments.fill.is_empty() {
+        return arguments.fill.iter().try_for_each(|page| fill(&results, page));
+    }
+    let names: Vec<String> = match arguments.table.as_deref() {
+        None => return list(&results),
+        Some("all") if arguments.table_only => results.names()?,
+        Some("all") => results.catalogue.names().into_iter().map(String::from).collect(),
+        Some(name) => vec![name.to_string()],
     };
-    let tables: Vec<Table> = names.into_iter().map(|name| lab.results.table(name)).collect::<Result<_>>()?;
-    let mut wanted = Vec::new();
-    for table in &tables {
-        for run in lab.wanted(table)? {
-            // Tables share rows.
-            match wanted.iter_mut().find(|known: &&mut Wanted| known.record == run.record) {
-                Some(known) => {
-                    known.lengths.extend(run.lengths);
-                    known.lengths.sort_unstable();
-                    known.lengths.dedup();
-                }
-                None => wanted.push(run),
-            }
-        }
+    let tables: Vec<Table> = names.iter().map(|name| results.table(name)).collect::<Result<_>>()?;
+    if let Some(table) = tables.iter().find(|table| table.of_records && !arguments.table_only) {
+        return Err(LabError::Config(format!(
+            "the table {} shows records and has no experiments: add --table-only, or run one with `sab train \
+             RECORD.json`",
+            table.name
+        )));
     }
-    if wanted.is_empty() {
-        return Err(LabError::Config(format!("no row has {} in its name", arguments.only.join(" or "))));
+    let stop = if arguments.dry_run || arguments.table_only { Stop::default() } else { Stop::on_signals()? };
+    let options = arguments.options(stop);
+    let work = Work { results: &results, options: &options };
+    let (of_records, to_run): (Vec<Table>, Vec<Table>) = tables.iter().cloned().partition(|table| table.of_records);
+    let wanted = work.runs(&to_run)?;
+    if arguments.dry_run {
+        return plan(&work, &wanted);
     }
-    match (arguments.dry_run, arguments.table_only) {
-        (true, _) => return lab.plan(&wanted),
-        // A run directory whose run has ended gets its record.
-        (_, true) => {
-            let found: Vec<_> = wanted.iter().map(|wanted| lab.done(wanted)).collect::<Result<_>>()?;
-            if found.iter().all(Option::is_none) {
-                return Err(lab.results.nothing_of(arguments.table.as_deref().unwrap_or("all")));
-            }
+    if arguments.table_only {
+        if work.collect(&wanted)? == 0 && of_records.is_empty() {
+            return Err(results.nothing_of(arguments.table.as_deref().unwrap_or("all")));
         }
-        _ => {
-            tables.iter().try_for_each(|table| lab.check_attention(table))?;
-            lab.run_all(&wanted)?;
-        }
+    } else {
+        tables.iter().try_for_each(|table| results.check_attention(table))?;
+        work.train(&wanted, &mut tell)?;
+        work.judge(&wanted, &mut tell)?;
     }
-    for table in &tables {
-        if !arguments.table_only {
-            lab.transfer(table)?;
-        }
-        lab.write(table)?;
-    }
-    Ok(())
+    tables.iter().try_for_each(|table| write(&results, table, &arguments.formats))
 }
 
-/// The arguments and what they are about.
-struct Laboratory<'a> {
-    arguments: &'a ReproduceArguments,
-    results: Results,
-    stop: Stop,
+impl ReproduceArguments {
+    fn options(&self, stop: Stop) -> RunOptions {
+        RunOptions {
+            seeds: self.seeds,
+            only: self.only.clone(),
+            data_dir: self.data_dir.clone(),
+            threads: self.threads.map(usize::from),
+            style: if self.quiet { Style::Quiet } else { Style::Auto },
+            stop,
+        }
+    }
 }
 
-impl Laboratory<'_> {
-    /// The tables there are.
-    fn list(&self) -> Result<()> {
-        let mut text = String::from("Tables (`sab reproduce TABLE` runs one):\n");
-        for name in self.results.catalogue.names() {
-            let table = self.results.table(name)?;
-            let rows = table.rows().count();
-            let s = if rows == 1 { "" } else { "s" };
-            text += &format!("  {name:<14} {} ({}), {rows} row{s}\n", table.title, table.source);
+/// Says on stderr what happens.
+fn tell(event: Event) {
+    match event {
+        Event::Training { name, seed, done, of, seconds_left } => {
+            let left = seconds_left.map_or(String::new(), |left| format!(", about {} left", duration(left)));
+            eprintln!("run {} of {of}: {name}, seed {seed} ({done} done{left})", done + 1);
         }
-        print(&text)
+        Event::Judging { name, seed } => eprintln!("{name}, seed {seed}, at other lengths"),
+        Event::Judged(at) => eprint!("{}", transfer::line(at)),
     }
+}
 
-    /// All experiments of all tables with what was measured.
-    fn index(&self) -> Result<()> {
-        let mut text = String::new();
-        for name in self.results.catalogue.names() {
-            let table = self.results.table(name)?;
-            let rendered = self.results.render(&table)?;
-            text += &rendered.to_index(&|experiment| self.results.catalogue.path_of(experiment));
-        }
-        print(&text)
+/// Prints a table and the names of its files.
+fn write(results: &Results, table: &Table, formats: &[Format]) -> Result<()> {
+    let written = results.write(table, formats)?;
+    if let Some(why) = &written.no_attention {
+        eprintln!("the attention figure of {} is not drawn: {why}", table.name);
     }
+    let files: Vec<String> = written.files.iter().map(|path| path.display().to_string()).collect();
+    print(&format!("{}\nwritten to {}\n", written.table.to_markdown(), files.join(", ")))
+}
+
+fn fill(results: &Results, page: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(page).map_err(|why| LabError::file("read", page, &why))?;
+    let filled = results.fill(&text, &page.display().to_string())?;
+    atomic::write(page, filled.as_bytes())?;
+    print(&format!("{}\n", page.display()))
+}
+
+/// Lists the tables.
+fn list(results: &Results) -> Result<()> {
+    let mut text = String::from("Tables (`sab reproduce TABLE` runs one):\n");
+    for name in results.catalogue.names() {
+        let table = results.table(name)?;
+        let rows = table.rows().count();
+        let s = if rows == 1 { "" } else { "s" };
+        text += &format!("  {name:<14} {} ({}), {rows} row{s}\n", table.title, table.source);
+    }
+    print(&text)
+}
+
+/// Lists what is done and what is missing.
+fn plan(work: &Work, wanted: &[Wanted]) -> Result<()> {
+    let (states, left) = work.plan(wanted)?;
+    let in_words = |state: &State| match state {
+        State::Failed => "failed".to_string(),
+        State::Interrupted(updates) => format!("interrupted after {updates} updates"),
+        State::Missing => "missing".to_string(),
+        State::Done { seconds, lengths_left } => {
+            let time = seconds.map_or(String::new(), |seconds| format!(" in {}", duration(seconds)));
+            let lengths: Vec<String> = lengths_left.iter().map(usize::to_string).collect();
+            let judged = match lengths.is_empty() {
+                true => String::new(),
+                false => format!(", not judged at T={} yet", lengths.join(", ")),
+            };
+            format!("done{time}{judged}")
+        }
+    };
+    let line = |(wanted, state): (&Wanted, &State)| {
+        format!("{:<40} seed {}  {}\n", wanted.name, wanted.experiment.train.seed, in_words(state))
+    };
+    let lines: String = wanted.iter().zip(&states).map(line).collect();
+    let left = match left {
+        TimeLeft::Nothing => String::new(),
+        TimeLeft::Seconds(seconds) => format!(", about {} left", duration(seconds)),
+        TimeLeft::Unknown => ", time left unknown: none of these rows has been run here".into(),
+        TimeLeft::WithoutData => ", time left unknown without the data of the others (--data-dir)".into(),
+    };
+    let done = states.iter().filter(|state| matches!(state, State::Failed | State::Done { .. })).count();
+    print(&format!("{lines}{done} of {} runs done{left}\n", wanted.len()))
 }

@@ -1,0 +1,375 @@
+//! [`Work`]: the runs that tables ask for, which of them are done, and the training and judging of the others.
+
+use super::pace::{OpenTasks, Pace};
+use super::record::Record;
+use super::results::{Results, same};
+use super::table::{Row, Table};
+use crate::display::Style;
+use crate::error::{LabError, Result};
+use crate::experiment::Experiment;
+use crate::run_dir::{RunDir, atomic};
+use crate::runs::{self, AtLength, LengthOptions, judge_lengths};
+use crate::tasks::{Tally, Task};
+use crate::train::{MEMORIES, Session, Stop, checkpoint};
+use std::path::{Path, PathBuf};
+
+/// The command that continues after an interruption.
+const AGAIN: &str = "the same `sab reproduce`";
+
+/// How tables are run.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Seeds per row, from 1, if not as the table says.
+    pub seeds: Option<u64>,
+    /// Only rows whose experiment has one of these in its name; all if there are none.
+    pub only: Vec<String>,
+    /// Where data sets are, if not where the experiments say.
+    pub data_dir: Option<PathBuf>,
+    /// Threads; the result does not depend on it.
+    pub threads: Option<usize>,
+    /// How a training is shown.
+    pub style: Style,
+    /// Asked after each update whether to stop.
+    pub stop: Stop,
+}
+
+/// What happens while tables are run.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A training begins or is resumed.
+    Training {
+        /// The experiment.
+        name: &'a str,
+        /// Its seed.
+        seed: u64,
+        /// Runs that are done.
+        done: usize,
+        /// Runs in all.
+        of: usize,
+        /// Estimated seconds for all that is left.
+        seconds_left: Option<f64>,
+    },
+    /// A model is going to be judged at other lengths.
+    Judging {
+        /// The experiment.
+        name: &'a str,
+        /// Its seed.
+        seed: u64,
+    },
+    /// It was judged at one of them.
+    Judged(&'a AtLength),
+}
+
+/// A run that a table asks for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The name of the experiment.
+    pub name: String,
+    /// The experiment with its seed.
+    pub experiment: Experiment,
+    /// The metrics that its row reports.
+    metrics: Vec<String>,
+    /// The other lengths at which its tables judge it.
+    lengths: Vec<usize>,
+    record: PathBuf,
+    run: PathBuf,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// There is a record, or the run directory has ended.
+    Done {
+        /// The seconds it took.
+        seconds: Option<f64>,
+        /// The lengths of its tables at which the model has not been judged.
+        lengths_left: Vec<usize>,
+    },
+    /// Training failed, which is a result.
+    Failed,
+    /// This many updates are in a checkpoint.
+    Interrupted(u64),
+    /// Nothing is there.
+    Missing,
+}
+
+/// How long the missing runs take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TimeLeft {
+    /// Nothing is missing.
+    Nothing,
+    /// About this many seconds.
+    Seconds(f64),
+    /// None of the rows has been run here.
+    Unknown,
+    /// The data of the missing runs is not there.
+    WithoutData,
+}
+
+/// The runs of tables, in a folder of results.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// Tables, records and run directories.
+    pub results: &'a Results,
+    /// How the tables are run.
+    pub options: &'a RunOptions,
+}
+
+/// Runs that are not done, with the work in each and the work that is left of it; and the pace of those that are.
+struct Missing<'a> {
+    runs: Vec<(&'a Wanted, f64, f64)>,
+    pace: Pace,
+}
+
+impl Missing<'_> {
+    /// Estimated seconds that the runs from `place` on take.
+    fn seconds_left(&self, place: usize) -> Option<f64> {
+        self.pace.seconds(self.runs[place..].iter().map(|(_, _, left)| left).sum())
+    }
+}
+
+impl Wanted {
+    /// Updates that an interrupted run has behind it.
+    fn made(&self) -> Result<u64> {
+        if !self.run.exists() {
+            return Ok(0);
+        }
+        Ok(checkpoint::list(&RunDir::open(&self.run)?)?.into_iter().map(|(update, _)| update).max().unwrap_or(0))
+    }
+
+    /// Checks that the task has the metrics that the row reports.
+    fn check_metrics(&self, task: &dyn Task) -> Result<()> {
+        let mut known: Vec<&str> = task.metrics(&Tally::default()).into_iter().map(|(name, _)| name).collect();
+        if !self.lengths.is_empty() {
+            known.push(MEMORIES);
+        }
+        match self.metrics.iter().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(LabError::Config(format!(
+                "the table of {} reports `{name}`, but its task has {}",
+                self.name,
+                known.join(", ")
+            ))),
+        }
+    }
+
+    /// Makes the record of the run directory, if the run has ended.
+    fn record_of(&self, failure: Option<String>) -> Result<Option<Record>> {
+        Record::of_run(&RunDir::open(&self.run)?, &self.name, failure)
+    }
+
+    /// The record of the run, if it is done: the one that is kept, or the one that its run directory gives.
+    fn found(&self) -> Result<Option<Record>> {
+        if let Some(record) = Record::load(&self.record)? {
+            same(&self.experiment, &record.config, &self.record)?;
+            return Ok(Some(record));
+        }
+        if !self.run.exists() {
+            return Ok(None);
+        }
+        let run = RunDir::open(&self.run)?;
+        same(&self.experiment, &run.experiment()?, run.path())?;
+        self.record_of(None)
+    }
+
+    /// [`found`](Self::found), and saves a record that was not there.
+    fn done(&self) -> Result<Option<Record>> {
+        let record = self.found()?;
+        match &record {
+            Some(record) if !self.record.exists() => record.save(&self.record)?,
+            _ => (),
+        }
+        Ok(record)
+    }
+
+    /// Saves the record of a run that has ended.
+    fn keep(&self, failure: Option<String>) -> Result<Option<Record>> {
+        let record = self.record_of(failure)?;
+        record.iter().try_for_each(|record| record.save(&self.record))?;
+        Ok(record)
+    }
+}
+
+impl Work<'_> {
+    /// The runs that some tables ask for, each once.
+    pub fn runs(&self, tables: &[Table]) -> Result<Vec<Wanted>> {
+        let mut all: Vec<Wanted> = Vec::new();
+        for table in tables {
+            for run in self.runs_of(table)? {
+                // Tables share rows.
+                match all.iter_mut().find(|known| known.record == run.record) {
+                    Some(known) => {
+                        known.lengths.extend(run.lengths);
+                        known.lengths.sort_unstable();
+                        known.lengths.dedup();
+                    }
+                    None => all.push(run),
+                }
+            }
+        }
+        match all.is_empty() && !self.options.only.is_empty() {
+            true => Err(LabError::Config(format!("no row has {} in its name", self.options.only.join(" or ")))),
+            false => Ok(all),
+        }
+    }
+
+    fn runs_of(&self, table: &Table) -> Result<Vec<Wanted>> {
+        let (results, options) = (self.results, self.options);
+        let asked =
+            |row: &&Row| options.only.is_empty() || options.only.iter().any(|text| row.experiment.contains(text));
+        let mut all = Vec::new();
+        for group in &table.groups {
+            let metrics: Vec<String> = table.columns(group).iter().map(|column| column.metric.name.clone()).collect();
+            for row in group.rows.iter().filter(asked) {
+                let name = results.catalogue.variant(row, results.budget);
+                for seed in 1..=options.seeds.unwrap_or(row.seeds) {
+                    let mut experiment = results.catalogue.experiment(&name, seed)?;
+                    if let Some(data_dir) = &options.data_dir {
+                        experiment.data_dir.clone_from(data_dir);
+                    }
+                    let (record, run) = (results.record(&name, seed), results.run(&name, seed));
+                    let (name, metrics, lengths) = (name.clone(), metrics.clone(), table.lengths.clone());
+                    all.push(Wanted { name, experiment, metrics, lengths, record, run });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// How far each run is, and how long the missing ones take. Writes nothing.
+    pub fn plan(&self, wanted: &[Wanted]) -> Result<(Vec<State>, TimeLeft)> {
+        let found: Vec<Option<Record>> = wanted.iter().map(Wanted::found).collect::<Result<_>>()?;
+        let state = |(wanted, record): (&Wanted, &Option<Record>)| match record {
+            Some(Record { failure: Some(_), .. }) => Ok(State::Failed),
+            Some(record) => Ok(State::Done {
+                seconds: record.effort().map(|(_, seconds)| seconds),
+                lengths_left: record.lengths_left(&wanted.lengths),
+            }),
+            None if wanted.run.exists() => Ok(State::Interrupted(wanted.made()?)),
+            None => Ok(State::Missing),
+        };
+        let states = wanted.iter().zip(&found).map(state).collect::<Result<_>>()?;
+        let left = match missing(wanted, &found) {
+            Ok(missing) if missing.runs.is_empty() => TimeLeft::Nothing,
+            Ok(missing) => missing.seconds_left(0).map_or(TimeLeft::Unknown, TimeLeft::Seconds),
+            // Data that is not there stops a run, not a plan.
+            Err(LabError::Data(_)) => TimeLeft::WithoutData,
+            Err(why) => return Err(why),
+        };
+        Ok((states, left))
+    }
+
+    /// Saves records of run directories that have ended. Returns how many of the runs are done.
+    pub fn collect(&self, wanted: &[Wanted]) -> Result<usize> {
+        wanted.iter().try_fold(0, |count, wanted| Ok(count + usize::from(wanted.done()?.is_some())))
+    }
+
+    /// Trains what is not done. Finds anything wrong with data and places before it spends hours.
+    pub fn train(&self, wanted: &[Wanted], tell: &mut dyn FnMut(Event)) -> Result<()> {
+        let found: Vec<Option<Record>> = wanted.iter().map(Wanted::done).collect::<Result<_>>()?;
+        let mut missing = missing(wanted, &found)?;
+        if !missing.runs.is_empty() {
+            check_writable(&self.results.folder)?;
+        }
+        let before = wanted.len() - missing.runs.len();
+        for place in 0..missing.runs.len() {
+            let (now, work, _) = missing.runs[place];
+            tell(Event::Training {
+                name: &now.name,
+                seed: now.experiment.train.seed,
+                done: before + place,
+                of: wanted.len(),
+                seconds_left: missing.seconds_left(place),
+            });
+            let record = self.train_one(now)?;
+            missing.pace.add(work, &record);
+        }
+        Ok(())
+    }
+
+    fn train_one(&self, wanted: &Wanted) -> Result<Record> {
+        let RunOptions { data_dir, threads, style, stop, .. } = self.options;
+        let session = Session { threads: *threads, max_seconds: None, device: None };
+        let finished = match wanted.run.exists() {
+            true => runs::resume(&wanted.run, data_dir.as_deref(), session, *style, stop.clone()),
+            false => runs::begin(&wanted.run, &wanted.experiment, session, *style, stop.clone()),
+        };
+        let record = match finished {
+            Ok(_) => wanted.keep(None)?,
+            // A model that cannot be trained is a result.
+            Err(LabError::Diverged(why)) => wanted.keep(Some(why))?,
+            Err(LabError::Interrupted { signal, update, .. }) => {
+                return Err(LabError::Interrupted { signal, again: AGAIN.into(), update });
+            }
+            Err(why) => return Err(why),
+        };
+        record.ok_or_else(|| LabError::Run(format!("{} has ended without a summary", wanted.run.display())))
+    }
+
+    /// Judges models at the lengths of their tables, as far as that is not done.
+    pub fn judge(&self, wanted: &[Wanted], tell: &mut dyn FnMut(Event)) -> Result<()> {
+        for wanted in wanted.iter().filter(|wanted| !wanted.lengths.is_empty()) {
+            // An interrupted call has left some lengths in the run directory.
+            let record = match wanted.run.exists() {
+                true => wanted.keep(None)?,
+                false => Record::load(&wanted.record)?,
+            };
+            let Some(record) = record else { continue };
+            let missing = record.lengths_left(&wanted.lengths);
+            if missing.is_empty() {
+                continue;
+            }
+            if !wanted.run.exists() {
+                return Err(LabError::Run(format!(
+                    "judging {} at {missing:?} steps needs its model, but {} does not exist: name its place with \
+                     --runs, or remove {} to train it again",
+                    wanted.name,
+                    wanted.run.display(),
+                    wanted.record.display()
+                )));
+            }
+            tell(Event::Judging { name: &wanted.name, seed: wanted.experiment.train.seed });
+            let RunOptions { data_dir, threads, stop, .. } = self.options.clone();
+            let options = LengthOptions { data_dir, threads, ..LengthOptions::default() };
+            judge_lengths(&wanted.run, &missing, &options, &mut |at| {
+                tell(Event::Judged(at));
+                match stop.asked() {
+                    Some(signal) => Err(LabError::Interrupted { signal, again: AGAIN.into(), update: 0 }),
+                    None => Ok(()),
+                }
+            })?;
+            wanted.keep(None)?;
+        }
+        Ok(())
+    }
+}
+
+/// The runs that are not done, their data found and their metrics known.
+fn missing<'a>(wanted: &'a [Wanted], found: &[Option<Record>]) -> Result<Missing<'a>> {
+    let mut missing = Missing { runs: Vec::new(), pace: Pace::default() };
+    let mut tasks = OpenTasks::default();
+    for (wanted, _) in wanted.iter().zip(found).filter(|(_, record)| record.is_none()) {
+        let task = tasks.of(&wanted.experiment)?;
+        wanted.check_metrics(task)?;
+        let work = |made| Pace::work(&wanted.experiment, task, made);
+        missing.runs.push((wanted, work(0)?, work(wanted.made()?)?));
+    }
+    if missing.runs.is_empty() {
+        return Ok(missing);
+    }
+    for (wanted, record) in wanted.iter().zip(found) {
+        // A row that is done needs no data any more: without it, it tells nothing of the pace.
+        if let (Some(record), Ok(task)) = (record, tasks.of(&wanted.experiment)) {
+            missing.pace.add(Pace::work(&wanted.experiment, task, 0)?, record);
+        }
+    }
+    Ok(missing)
+}
+
+/// Checks that records can be written.
+fn check_writable(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
+    let probe = folder.join(".writable");
+    atomic::write(&probe, b"")?;
+    std::fs::remove_file(&probe).map_err(|why| LabError::file("remove", &probe, &why))
+}

@@ -1,0 +1,110 @@
+//! Judging a trained model at lengths it was not trained on (the paper's Table 5).
+
+use super::Trained;
+use crate::device::DeviceName;
+use crate::error::{LabError, Result};
+use crate::experiment::TaskSettings;
+use crate::run_dir::{TRANSFER, atomic, cores, files};
+use crate::tasks::{Split, as_json};
+use crate::train::{Judgement, MEMORIES, evaluate};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// How a model is judged at other lengths.
+#[derive(Clone, Debug, Default)]
+pub struct LengthOptions {
+    /// Sequences at each length; by default fewer of longer ones.
+    pub sequences: Option<usize>,
+    /// Where data sets are, if not where they were.
+    pub data_dir: Option<PathBuf>,
+    /// Threads; all cores by default. The result does not depend on it.
+    pub threads: Option<usize>,
+    /// Where to run the model.
+    pub device: DeviceName,
+}
+
+/// A model at one length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AtLength {
+    /// The length.
+    pub length: usize,
+    /// The metrics of the model there.
+    pub judgement: Judgement,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Attention takes the square of the length: about as many steps at each length, but some sequences at the longest.
+fn usual_sequences(length: usize) -> usize {
+    (200_000 / length.max(1)).clamp(10, 500)
+}
+
+/// Judges the model of the run directory `run` at some lengths and returns what `transfer.json` in it then says, which
+/// is also what was found there before about the same model.
+///
+/// `found` hears of each length as soon as it is judged and saved; an error that it returns ends the work.
+///
+/// ```no_run
+/// use sab::runs::{LengthOptions, judge_lengths};
+/// use std::path::Path;
+///
+/// judge_lengths(Path::new("runs/mine"), &[100, 5000], &LengthOptions::default(), &mut |at| {
+///     println!("{}: {:?}", at.length, at.judgement.metrics);
+///     Ok(())
+/// })?;
+/// # Ok::<(), sab::LabError>(())
+/// ```
+pub fn judge_lengths(
+    run: &Path, lengths: &[usize], options: &LengthOptions, found: &mut dyn FnMut(&AtLength) -> Result<()>,
+) -> Result<Value> {
+    let trained = Trained::open_on(options.device, run, options.data_dir.as_deref())?;
+    // All lengths are checked before the first is judged, which may take long.
+    let at_length = |length: &usize| Ok((*length, trained.experiment.task.clone().with_length(*length)?));
+    let lengths: Vec<(usize, TaskSettings)> = lengths.iter().map(at_length).collect::<Result<_>>()?;
+    let path = trained.run.file(TRANSFER);
+    let mut results = earlier(&path, trained.update)?;
+    for (length, settings) in lengths {
+        let sequences = options.sequences.unwrap_or_else(|| usual_sequences(length));
+        let began = Instant::now();
+        let judgement = judge(&trained, settings, sequences, options.threads.unwrap_or_else(cores))?;
+        let at = AtLength { length, judgement, seconds: began.elapsed().as_secs_f64() };
+        results.insert(length, entry(&at));
+        // After each length, so that nothing that took long is lost.
+        atomic::write_json(&path, &document(run, &trained, &results))?;
+        found(&at)?;
+    }
+    Ok(document(run, &trained, &results))
+}
+
+fn entry(at: &AtLength) -> Value {
+    let Judgement { metrics, sequences, memories } = &at.judgement;
+    let mut metrics = as_json(metrics);
+    if let Some(memories) = memories {
+        metrics.insert(MEMORIES.into(), json!(memories));
+    }
+    json!({ "length": at.length, "sequences": sequences, "metrics": metrics, "seconds": at.seconds })
+}
+
+fn document(run: &Path, trained: &Trained, results: &BTreeMap<usize, Value>) -> Value {
+    let trained_at = trained.experiment.task.length();
+    let lengths: Vec<&Value> = results.values().collect();
+    json!({ "run": run, "trained_at": trained_at, "update": trained.update, "lengths": lengths })
+}
+
+/// The results of an earlier call for the same model.
+fn earlier(path: &Path, update: Option<u64>) -> Result<BTreeMap<usize, Value>> {
+    let read = files::read_json(path)
+        .map_err(|why| LabError::Run(format!("{why}; remove this file to judge the model again")))?;
+    let document = read.filter(|document| update.is_some() && document["update"].as_u64() == update);
+    let results = document.as_ref().and_then(|document| document["lengths"].as_array()).cloned().unwrap_or_default();
+    Ok(results.into_iter().filter_map(|result| Some((result["length"].as_u64()? as usize, result))).collect())
+}
+
+fn judge(trained: &Trained, settings: TaskSettings, sequences: usize, threads: usize) -> Result<Judgement> {
+    let task = trained.task_as(&settings.with_test_sequences(sequences))?;
+    let rows = trained.experiment.train.batch.min(sequences);
+    let most = sequences.div_ceil(rows) as u64;
+    evaluate(&trained.model, &*task, Split::Test, rows, Some(most), threads, &trained.device)
+}

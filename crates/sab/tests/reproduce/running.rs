@@ -1,0 +1,130 @@
+//! Tables are run once, resumed after an interruption, and planned before.
+
+use super::*;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+#[test]
+fn what_is_done_is_not_run_again() {
+    let place = small();
+    let first = place.sab(&reproduce(&[]));
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert!(stderr(&first).contains("run 1 of 2: small/sab, seed 1"), "{}", stderr(&first));
+    assert!(stderr(&first).contains("run 2 of 2: small/lstm, seed 1 (1 done, about 0:0"), "{}", stderr(&first));
+    let before = everything(&place.path("out"));
+    let second = place.sab(&reproduce(&[]));
+    assert!(second.status.success());
+    assert!(!stderr(&second).contains("run "), "{}", stderr(&second));
+    assert_eq!(first.stdout, second.stdout);
+    assert!(everything(&place.path("out")) == before, "something was written anew");
+    // The records are enough: nobody needs the run directories to make the table.
+    std::fs::remove_dir_all(place.path("out/runs")).expect("removed");
+    assert_eq!(place.sab(&reproduce(&[])).stdout, first.stdout);
+    assert!(!place.path("out/runs").exists());
+}
+
+#[test]
+fn an_interrupted_run_goes_on_as_if_nothing_had_happened() {
+    let place = small();
+    place.write("mine/small/sab.toml", experiment("k_top = 2", "updates = 6000"));
+    place.ok(&[&reproduce(&["--only", "sab"])[..], &["--runs", "whole"]].concat());
+    std::fs::remove_dir_all(place.path("out")).expect("removed");
+    let child =
+        place.command(&reproduce(&["--only", "sab"])).stderr(std::process::Stdio::piped()).spawn().expect("starts");
+    let began = Instant::now();
+    while !place.path("out/runs/small/sab/seed1/metrics.jsonl").exists() {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().expect("kill runs");
+    let out = child.wait_with_output().expect("it ends");
+    assert_eq!(out.status.code(), Some(130), "{}", stderr(&out));
+    assert!(stderr(&out).contains("the same `sab reproduce` goes on from update"), "{}", stderr(&out));
+    assert!(!place.path("out/records").exists(), "a run that has not ended has no record");
+    let plan = place.ok(&reproduce(&["--only", "sab", "--dry-run"]));
+    assert!(plan.contains("interrupted after ") && plan.contains("\n0 of 1 runs done"), "{plan}");
+    place.ok(&reproduce(&["--only", "sab"]));
+    let of = |folder: &str| weights(&place.path(folder).join("small/sab/seed1"));
+    assert!(of("out/runs") == of("whole"), "other weights");
+}
+
+#[test]
+fn a_row_that_cannot_be_trained_is_a_result() {
+    let place = small();
+    let train = "updates = 40\nlearning_rate = 3e38\nclip = \"none\"\nrefusals = 3";
+    place.write("mine/small/lstm.toml", experiment("k_top = 0", train));
+    let shown = place.ok(&reproduce(&[]));
+    assert!(shown.contains("| LSTM | 12.5 | diverged | – | diverged |"), "{shown}");
+    let record = place.json("out/records/small/lstm/seed1.json");
+    assert!(record["failure"].as_str().expect("a reason").contains("not a finite number"), "{record}");
+    assert!(record["summary"].is_null());
+    let again = place.sab(&reproduce(&[]));
+    assert!(again.status.success() && !stderr(&again).contains("run "), "{}", stderr(&again));
+}
+
+#[test]
+fn models_are_judged_at_other_lengths_once() {
+    let place = small();
+    place.write("mine/small/table.toml", TABLE.replace("about =", "lengths = [3, 6]\nabout ="));
+    let first = place.sab(&reproduce(&["--formats", "md,json"]));
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert!(stderr(&first).contains("T       6"), "{}", stderr(&first));
+    let transfer = &place.json("out/runs/small/sab/seed1/transfer.json")["lengths"];
+    let accuracy = transfer[1]["metrics"]["accuracy"].as_f64().expect("a number");
+    let metrics = &place.json("out/small.json")["metrics"];
+    assert_eq!(metrics[2]["metric"], "accuracy, % at T=6");
+    assert!((metrics[2]["mean"].as_f64().expect("a number") - 100.0 * accuracy).abs() < 1e-9);
+    let shown = String::from_utf8(first.stdout).expect("UTF-8");
+    assert!(shown.contains("| metric | SAB \\| 2: paper | ours | LSTM: paper | ours |"), "{shown}");
+    assert!(shown.contains(&format!("| accuracy, % at T=6 | – | {:.2} | – |", 100.0 * accuracy)), "{shown}");
+    let again = place.sab(&reproduce(&[]));
+    assert!(again.status.success() && !stderr(&again).contains("T       6"), "{}", stderr(&again));
+    // A length that the table has learned since is no less missing than a run.
+    assert!(!place.ok(&reproduce(&["--dry-run"])).contains("judged"));
+    place.write("mine/small/table.toml", TABLE.replace("about =", "lengths = [3, 6, 9]\nabout ="));
+    let plan = place.ok(&reproduce(&["--dry-run"]));
+    assert_eq!(plan.matches(", not judged at T=9 yet").count(), 2, "{plan}");
+}
+
+#[test]
+fn rows_that_are_done_need_neither_data_nor_the_run() {
+    let place = small();
+    let first = place.ok(&reproduce(&[]));
+    // A plan writes nothing, also where a run has ended without a record.
+    std::fs::remove_dir_all(place.path("out/records")).expect("removed");
+    let plan = place.ok(&reproduce(&["--dry-run"]));
+    assert!(plan.contains("2 of 2 runs done") && !place.path("out/records").exists(), "{plan}");
+    place.ok(&reproduce(&["--table-only"]));
+    // A record of a task whose data is gone.
+    let path = place.path("out/records/small/lstm/seed1.json");
+    let mut record = place.json("out/records/small/lstm/seed1.json");
+    let of_images = experiment("k_top = 0", "updates = 40")
+        .replace("name = \"copy\"\nlength = 3\nvalidation = 8\ntest = 40", "name = \"cifar10\"");
+    place.write("mine/small/lstm.toml", of_images);
+    let catalogue = Catalogue::of_folder(&place.path("mine")).expect("tables");
+    let config = catalogue.experiment("small/lstm", 1).expect("an experiment");
+    record["config"] = serde_json::to_value(config).expect("JSON");
+    std::fs::write(&path, record.to_string()).expect("written");
+    assert_eq!(place.ok(&reproduce(&["--data-dir", "nowhere"])), first);
+    // What is missing is another matter: then the data is looked for first.
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::remove_dir_all(place.path("out/runs/small/lstm")).expect("removed");
+    place.fails(3, &reproduce(&["--data-dir", "nowhere"]));
+    let plan = place.ok(&reproduce(&["--data-dir", "nowhere", "--dry-run"]));
+    assert!(
+        plan.contains("missing")
+            && plan.ends_with("1 of 2 runs done, time left unknown without the data of the others (--data-dir)\n"),
+        "{plan}"
+    );
+}
+
+#[test]
+fn what_is_left_is_estimated_from_what_is_done() {
+    let place = small();
+    let plan = place.ok(&reproduce(&["--dry-run"]));
+    assert!(plan.ends_with("0 of 2 runs done, time left unknown: none of these rows has been run here\n"), "{plan}");
+    place.ok(&reproduce(&["--only", "sab"]));
+    let plan = place.ok(&reproduce(&["--dry-run"]));
+    assert!(plan.contains("1 of 2 runs done, about 0:0"), "{plan}");
+}
