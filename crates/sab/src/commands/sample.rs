@@ -49,7 +49,7 @@ pub(super) fn run(arguments: &SampleArguments) -> Result<()> {
     let (config, model, _) = load_model(&arguments.run, &device)?;
     let Some(alphabet) = config.facts.alphabet else {
         return Err(LabError::Config(format!(
-            "the model learned `{}`: only a language model can generate text",
+            "the model learned `{}`: only a model of text can generate text",
             config.task
         )));
     };
