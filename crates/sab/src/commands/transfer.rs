@@ -4,7 +4,7 @@ use super::eval::How;
 use super::{print, print_json, readable};
 use crate::error::Result;
 use crate::run_dir::TRANSFER;
-use crate::runs::{AtLength, judge_lengths};
+use crate::runs::{AtLength, OVERFLOWED, judge_lengths};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -44,6 +44,7 @@ pub(super) fn run(arguments: &TransferArguments) -> Result<()> {
 
 /// A model at one length, in words.
 pub(super) fn line(AtLength { length, judgement, seconds }: &AtLength) -> String {
+    let Some(judgement) = judgement else { return format!("T {length:>7}  {OVERFLOWED}  ({seconds:.1} s)\n") };
     let stored = judgement.memories.map_or_else(String::new, |memories| format!("{memories:.1} memories each, "));
     let metrics = readable(&judgement.metrics);
     format!("T {length:>7}  {metrics}  ({} sequences, {stored}{seconds:.1} s)\n", judgement.sequences)

@@ -80,8 +80,18 @@ impl Record {
     /// The metrics on the test set, at another length than that of the training if one is given.
     pub fn metrics_at(&self, length: Option<usize>) -> Option<&Value> {
         let Some(length) = length else { return self.summary.as_ref()?.get("test") };
+        self.at_length(length)?.get("metrics")
+    }
+
+    fn at_length(&self, length: usize) -> Option<&Value> {
         let of_length = |found: &&Value| found["length"].as_u64() == Some(length as u64);
-        self.transfer.as_ref()?["lengths"].as_array()?.iter().find(of_length)?.get("metrics")
+        self.transfer.as_ref()?["lengths"].as_array()?.iter().find(of_length)
+    }
+
+    /// Why the run, or the judgement at another length, failed.
+    pub(super) fn failure_at(&self, length: Option<usize>) -> Option<String> {
+        let at_length = || Some(self.at_length(length?)?.get("failure")?.as_str()?.to_string());
+        self.failure.clone().or_else(at_length)
     }
 
     /// Those of some lengths at which the model has not been judged. A run that failed has no model.

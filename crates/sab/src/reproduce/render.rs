@@ -110,7 +110,7 @@ fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Colu
         updates: mean_of(|effort| effort.0),
         seconds: mean_of(|effort| effort.1),
         threads: threads_of(records),
-        failure: records.iter().find_map(|record| record.failure.clone()),
+        failure: records.iter().find_map(|record| record.failure_at(column.length)),
     }
 }
 

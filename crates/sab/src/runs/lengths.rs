@@ -7,10 +7,14 @@ use crate::experiment::TaskSettings;
 use crate::run_dir::{TRANSFER, atomic, cores, files};
 use crate::tasks::{Split, as_json};
 use crate::train::{Judgement, MEMORIES, evaluate};
+use attentive::SabError;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// Why a model has no metrics at a length.
+pub const OVERFLOWED: &str = "the states of the model overflow";
 
 /// How a model is judged at other lengths.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +34,8 @@ pub struct LengthOptions {
 pub struct AtLength {
     /// The length.
     pub length: usize,
-    /// The metrics of the model there.
-    pub judgement: Judgement,
+    /// The metrics of the model there; `None` if its states overflowed.
+    pub judgement: Option<Judgement>,
     /// How long it took.
     pub seconds: f64,
 }
@@ -51,7 +55,7 @@ fn usual_sequences(length: usize) -> usize {
 /// use std::path::Path;
 ///
 /// judge_lengths(Path::new("runs/mine"), &[100, 5000], &LengthOptions::default(), &mut |at| {
-///     println!("{}: {:?}", at.length, at.judgement.metrics);
+///     println!("{}: {:?}", at.length, at.judgement);
 ///     Ok(())
 /// })?;
 /// # Ok::<(), sab::LabError>(())
@@ -68,7 +72,11 @@ pub fn judge_lengths(
     for (length, settings) in lengths {
         let sequences = options.sequences.unwrap_or_else(|| usual_sequences(length));
         let began = Instant::now();
-        let judgement = judge(&trained, settings, sequences, options.threads.unwrap_or_else(cores))?;
+        let judgement = match judge(&trained, settings, sequences, options.threads.unwrap_or_else(cores)) {
+            // States that grow from step to step overflow at some length. That is a result.
+            Err(LabError::Model(SabError::NonFinite { .. })) => None,
+            judgement => Some(judgement?),
+        };
         let at = AtLength { length, judgement, seconds: began.elapsed().as_secs_f64() };
         results.insert(length, entry(&at));
         // After each length, so that nothing that took long is lost.
@@ -79,7 +87,9 @@ pub fn judge_lengths(
 }
 
 fn entry(at: &AtLength) -> Value {
-    let Judgement { metrics, sequences, memories } = &at.judgement;
+    let Some(Judgement { metrics, sequences, memories }) = &at.judgement else {
+        return json!({ "length": at.length, "failure": OVERFLOWED, "metrics": {}, "seconds": at.seconds });
+    };
     let mut metrics = as_json(metrics);
     if let Some(memories) = memories {
         metrics.insert(MEMORIES.into(), json!(memories));
