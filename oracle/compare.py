@@ -37,12 +37,12 @@ def cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def row(figure: dict) -> str:
+def row(measured: dict) -> str:
     """A line of the table."""
-    best, gflop, limit = figure["milliseconds"], figure["gflop"], figure["limit_gflops"]
+    best, gflop, limit = measured["milliseconds"], measured["gflop"], measured["limit_gflops"]
     peers = [f"{best[style]:.0f} | {best[style] / best['attentive']:.2f}" if style in best else "- | -" for style in STYLES]
     share = 100 * gflop / best["attentive"] * 1e3 / limit
-    return (f"| {figure['case']} | {best['attentive']:.1f} | {' | '.join(peers)} | {figure['wanted']:g} | {gflop:.1f} | "
+    return (f"| {measured['case']} | {best['attentive']:.1f} | {' | '.join(peers)} | {measured['wanted']:g} | {gflop:.1f} | "
             f"{limit:.0f} | {share:.0f} % |")
 
 
@@ -51,14 +51,14 @@ def main():
     parser.add_argument("--case", choices=[*CASES, "all"], default="all")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--json", type=Path, help="also write the measurements to this file")
     arguments = parser.parse_args()
     build = ["cargo", "build", "--release", "--quiet", "-p", "sab", "--example", "training_step"]
     subprocess.run(build, check=True, cwd=HERE.parent)
     target = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target"))
     ours = str(target / "release" / "examples" / "training_step")
 
-    figures = []
+    measurements = []
     for case in CASES if arguments.case == "all" else [arguments.case]:
         our_steps, peer_steps = STEPS[case]
         styles = ["modules"] if CASES[case].sab is None else STYLES
@@ -74,19 +74,19 @@ def main():
                               "--threads", str(arguments.threads), "--repeats", str(peer_steps)])
                 best[style] = min(best[style], result["best"])
                 torch_version = result["torch"]
-        figures.append({"case": case, "milliseconds": best, "wanted": WANTED[case], "gflop": gflop, "limit_gflops": limit})
+        measurements.append({"case": case, "milliseconds": best, "wanted": WANTED[case], "gflop": gflop, "limit_gflops": limit})
         # Print each result at once, in case the run is stopped early.
-        print(row(figures[-1]), file=sys.stderr)
+        print(row(measurements[-1]), file=sys.stderr)
 
     print(f"{cpu_name()}, {arguments.threads} threads, PyTorch {torch_version}, best of {arguments.rounds} rounds\n")
     columns = [f"PyTorch {style}, ms | ratio" for style in STYLES]
     print(f"| case | attentive, ms | {' | '.join(columns)} | wanted | products, GFLOP | limit, GFLOP/s | share |")
     print("|---" * 11 + "|")
-    for figure in figures:
-        print(row(figure))
+    for measured in measurements:
+        print(row(measured))
     if arguments.json:
         arguments.json.write_text(json.dumps({"cpu": cpu_name(), "threads": arguments.threads, "torch": torch_version,
-                                              "rounds": arguments.rounds, "figures": figures}, indent=1) + "\n")
+                                              "rounds": arguments.rounds, "measurements": measurements}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

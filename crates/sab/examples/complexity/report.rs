@@ -8,13 +8,14 @@ use sab::line_chart::{Figure, LineChart, Scale, Series};
 
 /// How to read the numbers.
 const READING: &str = "\
-Times are the best of all rounds. Forward is as in training, with its tape, the readout and the loss. Backward's share is of
-forward and backward together. Every model with attention compares each step with all memories, so forward grows with the
-square of T in the long run for all of them. SAB saves backward time, because a step without gradient costs nothing (R13).
-Peak memory is what the process of a point took beyond what it used before its first batch. *Reached* is the share of pairs
-of a row and a step whose gradient is not zero; weights and inputs are random, and a trained model is reminded of other
-steps. The LSTM begins with open forget gates and small weights: otherwise its gradient fades to exactly zero in long
-sequences, and full backpropagation from the last step looks cheaper than it is.";
+Times are the best of all rounds. Forward is as in training, with its tape, the readout and the loss. Backward's share
+is of forward and backward together. Every model with attention compares each step with all memories, so for long
+sequences its forward time grows with the square of T. SAB saves backward time, because a step without gradient costs
+nothing (R13). Peak memory is the memory that the process of a point took beyond what it used before its first batch.
+*Reached* is the share of pairs of a row and a step whose gradient is not zero; weights and inputs are random, and a
+trained model is reminded of other steps. The LSTM begins with open forget gates and small weights. Otherwise its
+gradient would fade to exactly zero in long sequences, and full backpropagation from the last step would look cheaper
+than it is.";
 
 /// A number of a point, if it is known.
 type Value = fn(&Measurement) -> Option<f64>;
