@@ -17,7 +17,7 @@
 //! | [`Sparsifier`] | `prominence`, `softmax` (R4-R6, R17) | `sparsifiers/` |
 //! | [`Store`] | `every`, `novelty`, each with a capacity (R2, R18) | `stores/` |
 //!
-//! `docs/model.md` states the rules R1 to R18. The results are the same bits for any number of threads, and the same
+//! `docs/model.md` states the rules R1 to R19. The results are the same bits for any number of threads, and the same
 //! bits step by step as over a whole sequence (R14). A model or call that the engine cannot compute is an
 //! [`EngineError`]: the engine never computes something else instead.
 //!
@@ -51,6 +51,7 @@ mod backward;
 mod cells;
 mod error;
 mod forward;
+mod index;
 mod kernels;
 mod limit;
 mod loss;

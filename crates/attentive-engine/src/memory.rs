@@ -162,6 +162,16 @@ impl RowMemory {
         }
     }
 
+    /// The position of a slot among the live ones.
+    pub(crate) fn place_among_live(&self, slot: u32) -> u32 {
+        self.live.as_ref().map_or(slot, |live| live.partition_point(|other| *other < slot) as u32)
+    }
+
+    /// The live slots in order; `None` if nothing is ever forgotten.
+    pub(crate) fn live(&self) -> Option<&[u32]> {
+        self.live.as_deref()
+    }
+
     /// Updates the received weights after a step, and converts the positions in a choice to slots.
     pub(crate) fn attend(&mut self, choice: &mut Choice) {
         if let Some(received) = &mut self.received {

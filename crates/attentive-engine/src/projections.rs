@@ -1,11 +1,14 @@
 //! Projected memories (keys) and queries of one call, and the scores of a row's memories (R3). Both passes need them.
 
+use crate::index::{MemoryIndex, Question, Search};
 use crate::memory::{Place, RowMemory};
 use crate::pool::Buffer;
 use crate::problem::Problem;
 use crate::scorers::{Cached, Keys, Room};
 use crate::team::Shared;
 use std::ops::Range;
+#[cfg(test)]
+use {crate::index::watch, std::sync::atomic::Ordering};
 
 /// Keys and queries in the form that the scorer caches.
 #[derive(Debug)]
@@ -131,6 +134,34 @@ impl<'a> ProjectionView<'a> {
             // reported as an error.
             scores.fill(f32::NAN);
         }
+    }
+
+    /// Finds the `kept` best memories of a row by its index (R19). Returns false if every memory must be scored
+    /// instead.
+    pub(crate) fn search(
+        &self, (row, t): (usize, usize), memory: &RowMemory, index: &mut MemoryIndex, kept: usize, room: &mut Room,
+        search: &mut Search,
+    ) -> bool {
+        let (problem, padded) = (self.problem, self.problem.padded);
+        let scorer = problem.model.scorer.part();
+        let Some(bounds) = scorer.bounds() else { return false };
+        let (first, slots) = (problem.slot(row, 0), memory.newest() + 1);
+        // SAFETY: this row's keys and queries belong to the calling thread, or are no longer written.
+        let (values, notes, query) = unsafe {
+            let values = self.keys.slice(first * padded, slots * padded);
+            (values, self.key_notes.slice(first, slots), self.query(row, t))
+        };
+        let (keys, isa, vector, live) = (Keys { values, notes }, problem.isa, self.vector, memory.live());
+        let steps_left = problem.time - t;
+        #[cfg(test)]
+        if watch::FORBIDDEN.load(Ordering::SeqCst) {
+            return false;
+        }
+        let found =
+            index.search(&Question { scorer, bounds, isa, keys, query, vector, live, steps_left }, kept, room, search);
+        #[cfg(test)]
+        watch::SEARCHES.fetch_add(usize::from(found), Ordering::SeqCst);
+        found
     }
 
     /// # Safety

@@ -1,12 +1,14 @@
 //! In unit tests a new [`crate::Buffer`] is full of NaN, so reading before writing shows in the results.
 
+use crate::index::watch;
 use crate::kernels::tests::numbers;
 use crate::{
     Call, CallData, Cell, Evict, Gradients, Hops, Inputs, InstructionSet, KTop, KTrunc, Model, OutputAdjoints,
-    PackedWeights, Place, RowStart, ScoreGradient, Scorer, Sparsifier, Store, StoreRule, TapeInputs, all_finite,
-    backward, forward,
+    PackedWeights, Place, Reminders, RowStart, ScoreGradient, Scorer, Sparsifier, Store, StoreRule, TapeInputs,
+    all_finite, backward, forward,
 };
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 const INPUT: usize = 3;
 
@@ -109,5 +111,56 @@ fn no_buffer_is_read_before_it_is_written() {
                 }
             }
         }
+    }
+}
+
+/// The bits of hidden states and reminders of a sequence that waits, and how many searches by index it took.
+fn wait(model: Model, threads: usize, forbidden: bool) -> (Vec<u32>, Option<Reminders>, usize) {
+    const TIME: usize = 700;
+    let values: Vec<Vec<f32>> = (1..).zip(&model.parameters()).map(|(seed, p)| numbers(p.len(), seed, 0.4)).collect();
+    let values: Vec<&[f32]> = values.iter().map(Vec::as_slice).collect();
+    let weights = Arc::new(PackedWeights::new(&model, &values, false, 1).expect("good weights"));
+    // Rows differ in their first tokens. Later tokens repeat, and states settle.
+    let token = |i: usize| if i % TIME < 12 { (i / 5 % 3) as u32 } else { 0 };
+    let call = Call {
+        model,
+        time: TIME,
+        inputs: Inputs::Tokens(Arc::new((0..3 * TIME).map(token).collect())),
+        rows: vec![RowStart::fresh(); 3],
+        tracked: false,
+        threads,
+        instructions: InstructionSet::Detect,
+        reminders: Some(6),
+    };
+    watch::FORBIDDEN.store(forbidden, SeqCst);
+    let before = watch::SEARCHES.load(SeqCst);
+    let out = forward(call, weights, CallData::default()).expect("numbers");
+    watch::FORBIDDEN.store(false, SeqCst);
+    let bits = out.hidden.as_slice().iter().map(|h| h.to_bits()).collect();
+    (bits, out.reminders, watch::SEARCHES.load(SeqCst) - before)
+}
+
+#[test]
+fn r19_an_index_changes_no_bit() {
+    let stores = [
+        StoreRule::default(),
+        StoreRule { capacity: Some(300), evict: Evict::Oldest, ..StoreRule::default() },
+        StoreRule { capacity: Some(300), evict: Evict::LeastAttended, ..StoreRule::default() },
+        StoreRule { k_att: 2, ..StoreRule::default() },
+    ];
+    for (scorer, sparsifier) in Scorer::ALL.iter().flat_map(|a| Sparsifier::ALL.iter().map(move |b| (*a, *b))) {
+        let mut searches = Vec::new();
+        for store in stores {
+            let model = Model { scorer, sparsifier, store, ..Model::new(INPUT, 24) };
+            let (right, reminders, none) = wait(model, 1, true);
+            assert_eq!(none, 0);
+            for threads in [1, 2, 3, 8] {
+                let (bits, found, count) = wait(model, threads, false);
+                assert!(bits == right && found == reminders, "{scorer} {sparsifier} {store:?}, {threads} threads");
+                searches.push(count);
+            }
+        }
+        let enough = scorer.part().bounds().is_none() || searches.iter().sum::<usize>() > 1000;
+        assert!(enough, "{scorer} {sparsifier}: {searches:?} searches prove little");
     }
 }

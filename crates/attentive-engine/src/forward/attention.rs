@@ -1,6 +1,7 @@
 //! The attention of a step (R3-R7), and the storing of its state (R2, R18).
 
 use super::sequence::Sequence;
+use crate::index::{MemoryIndex, Search};
 use crate::memory::RowMemory;
 use crate::reminders::{Reminder, keep_largest};
 use crate::scorers::Room;
@@ -12,19 +13,33 @@ use crate::team::Worker;
 pub(super) struct Scratch {
     scores: Vec<f32>,
     room: Room,
+    search: Search,
     choice: Choice,
     memories: Vec<*const f32>,
 }
 
 impl Sequence<'_> {
     /// rows: computes scores, weights, summary and final hidden state of one row (R3-R7).
-    pub(super) fn remind(&self, row: usize, t: usize, memory: &mut RowMemory, scratch: &mut Scratch) {
+    pub(super) fn remind(
+        &self, row: usize, t: usize, memory: &mut RowMemory, index: &mut MemoryIndex, scratch: &mut Scratch,
+    ) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let choice = &mut scratch.choice;
         // SAFETY: see `Sequence`; rows. This thread wrote the keys of this row, or a sync followed the write.
         unsafe { self.projections.finish_query(row, t) };
-        self.projections.scores(row, t, memory.runs(), &mut scratch.room, &mut scratch.scores);
-        problem.model.sparsifier.part().choose(&scratch.scores, problem.model.most_chosen(), choice);
+        let (sparsifier, k_top) = (problem.model.sparsifier.part(), problem.model.most_chosen());
+        // A sparsifier needs the k_top best and the threshold (R4, R17). Among many memories an index finds them (R19).
+        let search = &mut scratch.search;
+        let found = k_top.is_some_and(|k_top| {
+            self.projections.search((row, t), memory, index, k_top.saturating_add(1), &mut scratch.room, search)
+        });
+        if found {
+            sparsifier.choose(&search.scores, k_top, choice);
+            choice.slots.iter_mut().for_each(|slot| *slot = memory.place_among_live(search.slots[*slot as usize]));
+        } else {
+            self.projections.scores(row, t, memory.runs(), &mut scratch.room, &mut scratch.scores);
+            sparsifier.choose(&scratch.scores, k_top, choice);
+        }
         memory.attend(choice);
         // SAFETY: see `Sequence`; rows.
         unsafe { self.choices.write(problem.tape_row(t, row), choice) };

@@ -2,6 +2,7 @@
 
 use super::attention::Scratch;
 use super::sequence::Sequence;
+use crate::index::MemoryIndex;
 use crate::memory::RowMemory;
 use crate::team::Worker;
 
@@ -12,6 +13,7 @@ impl Sequence<'_> {
         let mut scratch = Scratch::default();
         let mut memories: Vec<RowMemory> =
             worker.own_rows().map(|row| RowMemory::new(&problem.model, &problem.rows[row])).collect();
+        let mut indexes = vec![MemoryIndex::default(); memories.len()];
         self.start(worker, &memories);
         worker.sync();
         for t in 0..problem.time {
@@ -25,9 +27,9 @@ impl Sequence<'_> {
                 self.multiply(worker.part(query.panels()), rows.len(), (from, padded), query, 0..query.k(), to);
                 worker.sync();
             }
-            for (row, memory) in worker.own_rows().zip(&mut memories) {
+            for ((row, memory), index) in worker.own_rows().zip(&mut memories).zip(&mut indexes) {
                 if attends {
-                    self.remind(row, t, memory, &mut scratch);
+                    self.remind(row, t, memory, index, &mut scratch);
                 } else {
                     self.without_attention(row, t);
                 }

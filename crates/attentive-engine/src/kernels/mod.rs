@@ -115,6 +115,7 @@ kernel_table! {
         summarise = vector::summarise(len: usize, weights: &[f32], memories: &[*const f32], h_hat: *const f32,
             summary: *mut f32, hidden: *mut f32, hidden_copy: *mut f32);
         dot = vector::dot(len: usize, a: *const f32, b: *const f32) -> f32;
+        dot_bound = vector::dot_bound(len: usize, high: *const f32, low: *const f32, b: *const f32, highest: bool) -> f32;
         sum = vector::sum(len: usize, a: *const f32, b: *const f32, to: *mut f32);
         scaled = vector::scaled(len: usize, scale: f32, from: *const f32, to: *mut f32, add: bool);
         prefetch_rows = vector::prefetch_rows(len: usize, rows: &[*const f32]);

@@ -64,6 +64,32 @@ pub(crate) unsafe fn dot<S: Simd>(len: usize, a: *const f32, b: *const f32) -> f
     }
 }
 
+/// The highest (or lowest) [`dot`] product with `b` of a vector between `low` and `high`, added up in the same order:
+/// no such vector has a higher (lower) one, rounding included.
+///
+/// # Safety
+/// `high`, `low` and `b` must span `len` floats, a multiple of 16; the instruction set of `S` must be available.
+#[inline(always)]
+pub(crate) unsafe fn dot_bound<S: Simd>(
+    len: usize, high: *const f32, low: *const f32, b: *const f32, highest: bool,
+) -> f32 {
+    // SAFETY: i + 16 <= len.
+    unsafe {
+        let mut sums = [S::splat(0.0); 2];
+        let mut i = 0;
+        while i < len {
+            for (half, sum) in sums.iter_mut().enumerate() {
+                let at = i + half * LANES;
+                let b = S::load(b.add(at));
+                let (up, down) = (S::fma(S::load(high.add(at)), b, *sum), S::fma(S::load(low.add(at)), b, *sum));
+                *sum = if highest { S::max(up, down) } else { S::min(up, down) };
+            }
+            i += 2 * LANES;
+        }
+        S::sum(S::add(sums[0], sums[1]))
+    }
+}
+
 /// `to = scale * from`, or `to += scale * from` if `add`.
 ///
 /// # Safety

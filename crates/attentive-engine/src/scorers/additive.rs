@@ -9,7 +9,8 @@
 //! query. The choice is made for each pair separately, so a score's bits depend neither on other memories nor on how a
 //! sequence is cut into calls.
 
-use super::{Cached, Keys, MemoryScorer, Room, ScoresBackward};
+use super::bounds::AdditiveBounds;
+use super::{Cached, Keys, MemoryScorer, Room, ScoreBounds, ScoresBackward};
 use crate::kernels::math::exp;
 use crate::kernels::simd::{LANES, Simd};
 use crate::kernels::{Isa, kernel_table};
@@ -24,7 +25,7 @@ const EXPONENTIAL: f32 = 1.0;
 const RAW: f32 = 0.0;
 
 impl Cached<'_> {
-    fn exponential(self) -> bool {
+    pub(super) fn exponential(self) -> bool {
         self.note == EXPONENTIAL
     }
 }
@@ -92,6 +93,10 @@ impl MemoryScorer for Additive {
         // SAFETY: guaranteed by the caller; pairs and ones span `padded` floats.
         unsafe { (Kernels::of(isa).backward)(row, &room.pointers, query) };
     }
+
+    fn bounds(&self) -> Option<&'static dyn ScoreBounds> {
+        Some(&AdditiveBounds)
+    }
 }
 
 impl Room {
@@ -142,7 +147,7 @@ const LARGEST_DENOMINATOR: f32 = 1e19;
 /// # Safety
 /// The instruction set of `S` must be available.
 #[inline(always)]
-unsafe fn denominator<S: Simd>(key: S::V, query: S::V) -> S::V {
+pub(super) unsafe fn denominator<S: Simd>(key: S::V, query: S::V) -> S::V {
     // SAFETY: the caller guarantees the instruction set; no memory is touched.
     unsafe { S::min(S::fma(key, query, S::splat(1.0)), S::splat(LARGEST_DENOMINATOR)) }
 }

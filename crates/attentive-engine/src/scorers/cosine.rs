@@ -3,7 +3,8 @@
 //! Memories and queries are cached as unit vectors, and the note is the norm. W1 projects both. The temperature is
 //! learned.
 
-use super::{Cached, Keys, MemoryScorer, Room, ScoresBackward};
+use super::bounds::CosineBounds;
+use super::{Cached, Keys, MemoryScorer, Room, ScoreBounds, ScoresBackward};
 use crate::kernels::vector::square_sum;
 use crate::kernels::{Isa, Kernels};
 use crate::parameters::{Gain, Parameter, Start};
@@ -88,5 +89,9 @@ impl MemoryScorer for Cosine {
                 (kernels.scaled)(padded, -by_query * cosine, query.values.as_ptr(), row.d_query, true);
             }
         }
+    }
+
+    fn bounds(&self) -> Option<&'static dyn ScoreBounds> {
+        Some(&CosineBounds)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A memory is cached as its projection, and a query as its projection divided by `sqrt(hidden)`.
 
-use super::{Cached, Keys, MemoryScorer, Room, ScoresBackward};
+use super::bounds::DotBounds;
+use super::{Cached, Keys, MemoryScorer, Room, ScoreBounds, ScoresBackward};
 use crate::kernels::{Isa, Kernels};
 use crate::parameters::{Gain, Parameter, Start};
 
@@ -61,5 +62,9 @@ impl MemoryScorer for Dot {
                 (kernels.scaled)(padded, *d_score, query.as_ptr(), row.d_keys[slot], !row.first[slot]);
             }
         }
+    }
+
+    fn bounds(&self) -> Option<&'static dyn ScoreBounds> {
+        Some(&DotBounds)
     }
 }

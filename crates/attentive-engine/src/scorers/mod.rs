@@ -4,8 +4,11 @@
 //! it caches the projection, in the form that makes scores cheap, and one number, the *note*.
 
 mod additive;
+mod bounds;
 mod cosine;
 mod dot;
+
+pub(crate) use bounds::ScoreBounds;
 
 use crate::kernels::Isa;
 use crate::parameters::{Parameter, SCORER};
@@ -117,6 +120,11 @@ pub(crate) trait MemoryScorer: Sync {
     /// Pointers must span the lengths given at [`ScoresBackward`], no two written ones may be equal, and the slices
     /// must have the same length.
     unsafe fn backward(&self, isa: Isa, hidden: usize, row: ScoresBackward<'_>, room: &mut Room);
+
+    /// Bounds of the scores of many memories at once, for an index (R19). Without them every memory is scored.
+    fn bounds(&self) -> Option<&'static dyn ScoreBounds> {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,266 @@
+//! [`MemoryIndex`]: finds the best memories of a row without scoring all of them, exactly (R19).
+//!
+//! Memories lie in blocks of [`FAN_OUT`], full blocks in larger blocks, and so on. Each block keeps a *bound*, from
+//! which the scorer computes a number that no memory of the block scores above for a given query, rounding included.
+//! A search opens the block with the highest bound first. It stops when no bound that is left can change the result,
+//! so it finds what scoring every memory finds, ties included.
+//!
+//! Its cost depends on the data. A bound is tight if the memories of a block are alike, so each level keeps a few
+//! blocks open and puts what is new where it fits best: states that alternate between two places fill two blocks.
+//! Where bounds prune nothing, the index steps aside for a growing number of steps.
+
+mod search;
+
+pub(crate) use search::{Question, Search};
+
+use crate::scorers::{Cached, Room};
+
+/// Memories or blocks per block.
+const FAN_OUT: usize = 16;
+
+/// Blocks of one level that are open at a time.
+const OPEN: usize = 8;
+
+/// Vectors that differ by less than this, relative to their size, fill the same block.
+const ALIKE: f32 = 1e-2;
+
+/// One in so many memories is sampled; with this many of the last 32 samples settled, the index is used.
+const SAMPLE_EVERY: usize = 16;
+const ENOUGH_SETTLED: u32 = 8;
+
+/// Taking up a memory costs as much as scoring it in so many steps.
+const STEPS_PER_MEMORY: usize = 64;
+
+/// With fewer memories, scoring all of them is as fast.
+const FEWEST: usize = 192;
+
+/// How much a search that succeeds is worth beside one that gives up, which costs a few percent of scoring every
+/// memory.
+const SUCCESS: i32 = 3;
+const MOST_CREDIT: i32 = 12;
+
+/// Once the credit is used up, this many steps score every memory; the number doubles until a search succeeds.
+const FIRST_PAUSE: u32 = 8;
+const LONGEST_PAUSE: u32 = 64;
+
+/// For tests of the forward pass: whether there were searches, and a switch that forbids them.
+#[cfg(test)]
+pub(crate) mod watch {
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+    pub(crate) static SEARCHES: AtomicUsize = AtomicUsize::new(0);
+    pub(crate) static FORBIDDEN: AtomicBool = AtomicBool::new(false);
+}
+
+/// The blocks of one level.
+#[derive(Clone, Debug, Default)]
+struct Level {
+    /// `[blocks, width]`
+    bounds: Vec<f32>,
+    /// `[blocks, FAN_OUT]`: slots at the lowest level, blocks of the level below at the others.
+    children: Vec<u32>,
+    /// How many children each block has.
+    counts: Vec<u8>,
+    /// The oldest slot of each block.
+    oldest: Vec<u32>,
+    /// The blocks that take new children, the one with the latest child first; all others are full and lie in a block
+    /// of the next level.
+    open: Vec<u32>,
+}
+
+/// Bounds of the memories of one row.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MemoryIndex {
+    /// The lowest first.
+    levels: Vec<Level>,
+    /// Memories in the index: the slots before this one.
+    len: usize,
+    /// Set by a memory whose score has no bound: every step scores all memories from then on.
+    unbounded: bool,
+    /// Memories before this one have been sampled, and whether the latest samples were like a memory before them: a
+    /// bit each.
+    sampled: usize,
+    settled: u32,
+    /// What searches have been worth lately.
+    credit: i32,
+    /// Steps left that score all memories, and how many there were the last time.
+    pause: u32,
+    last_pause: u32,
+}
+
+impl Level {
+    fn bound(&self, width: usize, block: usize) -> &[f32] {
+        &self.bounds[block * width..][..width]
+    }
+
+    fn children(&self, block: usize) -> &[u32] {
+        &self.children[block * FAN_OUT..][..usize::from(self.counts[block])]
+    }
+
+    /// The open block that a vector fits: the first one alike, latest first; else a new one, if another may be open,
+    /// or the nearest.
+    fn fitting(&mut self, width: usize, vector: &[f32]) -> usize {
+        let mut nearest = (f32::INFINITY, 0);
+        for block in &self.open {
+            let distance = difference(vector, &self.bound(width, *block as usize)[..vector.len()]);
+            if distance <= ALIKE {
+                return *block as usize;
+            }
+            if distance < nearest.0 {
+                nearest = (distance, *block as usize);
+            }
+        }
+        if self.open.len() == OPEN {
+            return nearest.1;
+        }
+        let block = self.counts.len();
+        self.bounds.resize((block + 1) * width, 0.0);
+        self.children.resize((block + 1) * FAN_OUT, 0);
+        self.counts.push(0);
+        self.oldest.push(u32::MAX);
+        self.open.insert(0, block as u32);
+        block
+    }
+
+    /// Gives a block one more child and returns whether it is full now.
+    fn adopt(&mut self, block: usize, child: u32, oldest: u32) -> bool {
+        let count = usize::from(self.counts[block]);
+        self.children[block * FAN_OUT + count] = child;
+        self.counts[block] += 1;
+        self.oldest[block] = self.oldest[block].min(oldest);
+        let full = count + 1 == FAN_OUT;
+        self.open.retain(|open| *open != block as u32);
+        if !full {
+            self.open.insert(0, block as u32);
+        }
+        full
+    }
+}
+
+/// How much two vectors differ: the mean over the units of `|a - b| / (|a| + |b|)`.
+fn difference(a: &[f32], b: &[f32]) -> f32 {
+    // Eight sums, so that the compiler can use vectors.
+    let mut sums = [0.0_f32; 8];
+    for (a, b) in a.chunks_exact(8).zip(b.chunks_exact(8)) {
+        for i in 0..8 {
+            sums[i] += (a[i] - b[i]).abs() / (a[i].abs() + b[i].abs() + f32::MIN_POSITIVE);
+        }
+    }
+    sums.iter().sum::<f32>() / a.len() as f32
+}
+
+impl MemoryIndex {
+    /// Takes up the memories that have been stored since the last call.
+    fn catch_up(&mut self, question: &Question<'_>) {
+        let padded = question.query.values.len();
+        for slot in self.len..question.keys.notes.len() {
+            let values = &question.keys.values[slot * padded..][..padded];
+            if !question.bounds.bounds_key(Cached { values, note: question.keys.notes[slot] }) {
+                self.unbounded = true;
+                return;
+            }
+            self.append(question, slot as u32, values);
+            self.len = slot + 1;
+        }
+    }
+
+    /// Takes one memory into a block; a block that is full goes into a block of the next level.
+    fn append(&mut self, question: &Question<'_>, slot: u32, key: &[f32]) {
+        let (bounds, vector) = (question.bounds, question.vector);
+        let width = bounds.width(key.len());
+        if self.levels.is_empty() {
+            self.levels.push(Level::default());
+        }
+        let leaves = &mut self.levels[0];
+        let mut block = leaves.fitting(width, key);
+        let bound = &mut leaves.bounds[block * width..][..width];
+        match leaves.counts[block] {
+            0 => bounds.first(key, bound),
+            _ => bounds.widen(key, vector, bound),
+        }
+        let mut full = leaves.adopt(block, slot, slot);
+        for level in 1.. {
+            if !full {
+                return;
+            }
+            if level == self.levels.len() {
+                self.levels.push(Level::default());
+            }
+            let (below, above) = self.levels.split_at_mut(level);
+            let (below, above) = (&below[level - 1], &mut above[0]);
+            let child = below.bound(width, block);
+            let parent = above.fitting(width, &child[..key.len()]);
+            let bound = &mut above.bounds[parent * width..][..width];
+            match above.counts[parent] {
+                0 => bound.copy_from_slice(child),
+                _ => bounds.join(child, vector, bound),
+            }
+            full = above.adopt(parent, block as u32, below.oldest[block]);
+            block = parent;
+        }
+    }
+
+    /// Finds the `kept` best memories, ties to the older, and leaves them in `search`. Returns false if every memory
+    /// has to be scored instead.
+    pub(crate) fn search(
+        &mut self, question: &Question<'_>, kept: usize, room: &mut Room, search: &mut Search,
+    ) -> bool {
+        let slots = question.keys.notes.len();
+        let alive = question.live.map_or(slots, <[u32]>::len);
+        // An index over mostly forgotten memories would find mostly those.
+        let worth = alive >= FEWEST && kept < alive && alive > slots / 4;
+        if self.unbounded || !worth || !question.bounds.bounds_query(question.query, question.vector) {
+            return false;
+        }
+        // A call that is nearly over does not make up for taking up its memories.
+        if (slots - self.len) * STEPS_PER_MEMORY > question.steps_left * slots {
+            return false;
+        }
+        self.sample(question);
+        if self.settled.count_ones() < ENOUGH_SETTLED {
+            return false;
+        }
+        if self.pause > 0 {
+            self.pause -= 1;
+            return false;
+        }
+        self.catch_up(question);
+        if self.unbounded {
+            return false;
+        }
+        let found = search.best_first(&self.levels, question, kept, search::budget(alive), room);
+        self.settle(found);
+        found
+    }
+
+    /// Samples whether new memories are like one of the [`OPEN`] before them. Where they are not, bounds would prune
+    /// little, and taking them up is not worth its time.
+    fn sample(&mut self, question: &Question<'_>) {
+        let padded = question.query.values.len();
+        let key = |slot: usize| &question.keys.values[slot * padded..][..padded];
+        while self.sampled + SAMPLE_EVERY <= question.keys.notes.len() {
+            self.sampled += SAMPLE_EVERY;
+            let newest = self.sampled - 1;
+            let alike = (newest - OPEN..newest).any(|before| difference(key(before), key(newest)) <= ALIKE);
+            self.settled = self.settled << 1 | u32::from(alike);
+        }
+    }
+
+    /// Decides whether the next steps are worth a search.
+    fn settle(&mut self, found: bool) {
+        if found {
+            self.credit = (self.credit + SUCCESS).min(MOST_CREDIT);
+            self.last_pause = 0;
+        } else {
+            self.credit -= 1;
+        }
+        if self.credit < 0 {
+            self.credit = 0;
+            self.last_pause = (2 * self.last_pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            self.pause = self.last_pause;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
