@@ -1,7 +1,7 @@
 //! Downloading data sets: every file is checked before it gets its name.
 
-use super::catalogue::{DataSet, Download, data_set};
-use super::digest::judge_download;
+use super::catalogue::{DataSet, KnownFile, data_set};
+use super::digest::judge;
 use super::error::{DataError, Result};
 use super::verify::{Verdict, good_unpacked};
 use std::io::{self, Read, Write};
@@ -58,7 +58,7 @@ fn fetch_files(set: &DataSet, folder: &Path, options: &FetchOptions, progress: &
     let mut paths = Vec::new();
     for download in set.downloads {
         let path = folder.join(download.file);
-        if !path.is_file() || judge_download(&path, download)? != Verdict::Good {
+        if !path.is_file() || judge(&path, download)? != Verdict::Good {
             fetch_file(download, &path, options, progress)?;
         }
         paths.push(path);
@@ -67,7 +67,7 @@ fn fetch_files(set: &DataSet, folder: &Path, options: &FetchOptions, progress: &
 }
 
 /// Tries the locations one after the other.
-fn fetch_file(download: &Download, path: &Path, options: &FetchOptions, progress: &mut Progress) -> Result<()> {
+fn fetch_file(download: &KnownFile, path: &Path, options: &FetchOptions, progress: &mut Progress) -> Result<()> {
     let locations = match &options.mirror {
         Some(mirror) => vec![mirror.as_str()],
         None => download.locations.to_vec(),
@@ -84,7 +84,8 @@ fn fetch_file(download: &Download, path: &Path, options: &FetchOptions, progress
     }
     let folder = path.parent().unwrap_or(path).display();
     let remedy = format!("check the network, give another source with `--mirror URL`, or put the file into {folder}");
-    Err(DataError::Download { file: download.file.into(), problems, remedy })
+    let (file, problems) = (download.file, problems.join("; "));
+    Err(DataError::Invalid(format!("cannot download {file}: {problems}; {remedy}")))
 }
 
 /// Whose fault it is: only another location can mend `There`.
@@ -94,7 +95,7 @@ enum Failure {
 }
 
 fn fetch_from(
-    url: &str, download: &Download, path: &Path, options: &FetchOptions, progress: &mut Progress,
+    url: &str, download: &KnownFile, path: &Path, options: &FetchOptions, progress: &mut Progress,
 ) -> std::result::Result<(), Failure> {
     let there = |e: ureq::Error| Failure::There(explain(&e));
     let mut response = agent(url, options.patience).get(url).call().map_err(there)?;
@@ -128,7 +129,7 @@ fn fetch_from(
         progress(download.file, done, Some(download.bytes));
     }
     file.as_file().sync_all().map_err(here)?;
-    match judge_download(file.path(), download).map_err(Failure::Here)? {
+    match judge(file.path(), download).map_err(Failure::Here)? {
         Verdict::Good => {}
         Verdict::Wrong(difference) => return Err(Failure::There(format!("what arrived {difference}"))),
         _ => return Err(Failure::There("what arrived is not the file".into())),

@@ -5,7 +5,7 @@
 
 use super::alphabet::Alphabet;
 use super::error::{DataError, Result};
-use super::files::{fetch_remedy, first_file, open, read_whole, visit_members};
+use super::files::{fetch_remedy, first_file, members, read_file};
 use super::text::{TextSplit, utf8};
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,6 @@ pub(crate) const FOLDERS: [&str; 3] = ["", "simple-examples/data", "data"];
 const PARTS: [&str; 3] = ["train", "valid", "test"];
 /// Ten times the largest of the files.
 const MOST_FILE_BYTES: u64 = 100_000_000;
-/// More than the unpacked archive has; a longer one is not read to its end.
-const MOST_ARCHIVE_BYTES: u64 = 1 << 30;
 
 /// How a file writes its characters.
 #[derive(Clone, Copy, PartialEq)]
@@ -41,7 +39,11 @@ pub fn load_ptb(data_dir: &Path) -> Result<TextSplit> {
     let homes = [data_dir.join("ptb"), data_dir.to_path_buf()];
     // The archive comes first, so that fetching it mends an unpacked file that is broken.
     if let Some(archive) = first_file(homes.iter().map(|home| home.join(ARCHIVE))) {
-        return load_archive(&archive, &remedy);
+        // The word files of the archive are those that it is verified by.
+        let names = PARTS.map(|part| Form::Words.file(part));
+        let contents = members(&archive, &names, MOST_FILE_BYTES, &remedy)?;
+        let paths = names.iter().map(|name| archive.join(name));
+        return assemble(Form::Words, &paths.zip(contents).collect::<Vec<_>>(), &remedy);
     }
     let folders = homes.iter().flat_map(|home| FOLDERS.map(|folder| home.join(folder)));
     let forms = folders.flat_map(|folder| [(folder.clone(), Form::Characters), (folder, Form::Words)]);
@@ -57,23 +59,10 @@ pub fn load_ptb(data_dir: &Path) -> Result<TextSplit> {
     let mut files = Vec::new();
     for part in PARTS {
         let path = folder.join(form.file(part));
-        let bytes = read_whole(open(&path, &remedy)?, MOST_FILE_BYTES, &path, &remedy)?;
+        let bytes = read_file(&path, MOST_FILE_BYTES, &remedy)?;
         files.push((path, bytes));
     }
     assemble(form, &files, &remedy)
-}
-
-/// Reads the word files of the archive: by them it is verified.
-fn load_archive(path: &Path, remedy: &str) -> Result<TextSplit> {
-    let wanted = PARTS.map(|part| Form::Words.file(part));
-    let mut files = wanted.clone().map(|name| (path.join(name), Vec::new()));
-    visit_members(path, &wanted, MOST_FILE_BYTES, MOST_ARCHIVE_BYTES, remedy, |name, bytes| {
-        if let Some((_, content)) = files.iter_mut().find(|(file, _)| file.ends_with(name)) {
-            *content = bytes;
-        }
-        Ok(())
-    })?;
-    assemble(Form::Words, &files, remedy)
 }
 
 /// Turns the three files, in the order of [`PARTS`], into symbols of their common alphabet.

@@ -3,7 +3,7 @@
 use super::alphabet::{Alphabet, MOST_SYMBOLS};
 use super::digest::sha256_of;
 use super::error::{DataError, Result};
-use super::files::{fetch_remedy, first_file, open, read_whole};
+use super::files::{fetch_remedy, first_file, open, read_file, read_whole};
 use std::io::{Read, Seek};
 use std::path::Path;
 
@@ -62,7 +62,7 @@ pub fn load_text8(data_dir: &Path) -> Result<TextSplit> {
     }
     // `data_dir/text8` is the usual folder, or the file itself.
     let path = first_file([home.join("text8"), home.clone()]).unwrap_or_else(|| home.join("text8.zip"));
-    let bytes = read_whole(open(&path, &remedy)?, TEXT8_BYTES as u64, &path, &remedy)?;
+    let bytes = read_file(&path, TEXT8_BYTES as u64, &remedy)?;
     parse_text8(&path, bytes, &remedy)
 }
 

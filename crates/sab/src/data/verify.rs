@@ -1,7 +1,7 @@
 //! Checking the data sets a user has.
 
-use super::catalogue::{CATALOGUE, DataSet, Download, KnownFile};
-use super::digest::{judge_download, judge_file};
+use super::catalogue::{CATALOGUE, DataSet, KnownFile};
+use super::digest::judge;
 use super::error::{DataError, Result};
 use super::files::first_file;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub fn verify_set(set: &DataSet, data_dir: &Path) -> Result<Vec<FileReport>> {
     let mut reports = Vec::new();
     for place in forms.iter().flatten() {
         if let Some(path) = &place.found {
-            reports.push(report(path, place.content.judge(path)?));
+            reports.push(report(path, judge(path, place.known)?));
         }
     }
     let there = |places: &Vec<Place>| places.iter().filter(|place| place.found.is_some()).count();
@@ -76,7 +76,7 @@ pub(crate) fn good_unpacked(set: &DataSet, data_dir: &Path) -> Result<Option<Vec
     }
     for places in unpacked {
         let Some(paths) = places.iter().map(|place| place.found.clone()).collect::<Option<Vec<_>>>() else { continue };
-        let verdicts = places.iter().zip(&paths).map(|(place, path)| place.content.judge(path));
+        let verdicts = places.iter().zip(&paths).map(|(place, path)| judge(path, place.known));
         if verdicts.collect::<Result<Vec<_>>>()?.iter().all(|verdict| *verdict == Verdict::Good) {
             return Ok(Some(paths));
         }
@@ -84,39 +84,23 @@ pub(crate) fn good_unpacked(set: &DataSet, data_dir: &Path) -> Result<Option<Vec
     Ok(None)
 }
 
-/// A file of a set: what it should hold, where it should be, and where it is.
+/// A file of a set: its content, the place where it should be, and the one where it is.
 struct Place<'a> {
-    content: Content<'a>,
+    known: &'a KnownFile<'a>,
     expected: PathBuf,
     found: Option<PathBuf>,
-}
-
-enum Content<'a> {
-    Packed(&'a Download<'a>),
-    Unpacked(&'a KnownFile<'a>),
-}
-
-impl Content<'_> {
-    fn judge(&self, path: &Path) -> Result<Verdict> {
-        match self {
-            Content::Packed(download) => judge_download(path, download),
-            Content::Unpacked(known) => judge_file(path, known),
-        }
-    }
 }
 
 /// The forms in which a set can be there: as downloaded, then unpacked.
 fn forms<'a>(set: &DataSet<'a>, data_dir: &Path) -> Vec<Vec<Place<'a>>> {
     let homes = [data_dir.join(set.name), data_dir.to_path_buf()];
-    let below = |folders: &[&str]| homes.iter().flat_map(|h| folders.iter().map(|f| h.join(f))).collect::<Vec<_>>();
-    let place = |content: Content<'a>, file: &str, folders: &[&str]| {
-        let candidates: Vec<PathBuf> = below(folders).iter().map(|folder| folder.join(file)).collect();
-        let expected = candidates.first().cloned().unwrap_or_default();
-        Place { content, expected, found: first_file(candidates) }
+    let place = |known: &'a KnownFile<'a>, folders: &[&str]| {
+        let below =
+            |home: &PathBuf| folders.iter().map(|folder| home.join(folder).join(known.file)).collect::<Vec<_>>();
+        let candidates: Vec<PathBuf> = homes.iter().flat_map(below).collect();
+        Place { known, expected: candidates.first().cloned().unwrap_or_default(), found: first_file(candidates) }
     };
-    let packed = set.downloads.iter().map(|d| place(Content::Packed(d), d.file, &[""])).collect();
-    let unpacked = |files: &&'a [KnownFile<'a>]| {
-        files.iter().map(|k| place(Content::Unpacked(k), k.file, set.folders)).collect::<Vec<_>>()
-    };
+    let packed = set.downloads.iter().map(|known| place(known, &[""])).collect();
+    let unpacked = |files: &&'a [KnownFile<'a>]| files.iter().map(|known| place(known, set.folders)).collect();
     std::iter::once(packed).chain(set.unpacked.iter().map(unpacked)).collect()
 }
