@@ -13,12 +13,13 @@
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use attentive::ForwardOptions;
+use burn::module::Module;
 use burn::tensor::Device;
-use sab::experiment::Experiment;
+use sab::experiment::{Experiment, TrainSettings};
 use sab::models::Model;
 use sab::rng::{Draws, Purpose};
 use sab::tasks::{Answers, Asked, Batch, HeldOut, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, metric};
-use sab::train::{Adam, Learner, Rates, evaluate};
+use sab::train::{Adam, Learner, evaluate};
 use std::error::Error;
 
 const NAMES: usize = 4;
@@ -80,7 +81,7 @@ pub fn run() -> Result<f64, Box<dyn Error>> {
     let settings = Experiment::of_text("[task]\nname = \"copy\"\n[model]\nhidden = 32", "the example", &[])?.model;
     let device = Device::flex().autodiff();
     let model = Model::new(&settings, task.input(), task.output(), 1, &device)?;
-    let adam = Adam::new(Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }, &model)?;
+    let adam = Adam::new(&TrainSettings::default(), &model)?;
     let mut learner = Learner { model, adam, clip: Some(1.0), device: device.clone() };
     let updates = 200;
     for update in 0..updates {

@@ -2,8 +2,7 @@
 
 use super::bar::Bar;
 use super::dashboard::{State, draw};
-use super::json::Json;
-use super::lines::{Lines, Quiet};
+use super::lines::{Form, Lines};
 use super::throttle::Throttle;
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use indicatif::{InMemoryTerm, ProgressDrawTarget};
@@ -76,7 +75,7 @@ fn a_throttle_says_yes_once_in_a_while() {
 fn lines_have_matching_columns_and_come_now_and_then() {
     let output = Output::default();
     let (seconds, throttle) = clock();
-    let mut lines = Lines::new(output.clone(), throttle, "copy, T = 100");
+    let mut lines = Lines::new(output.clone(), Form::Text, throttle, "copy, T = 100");
     lines.progress(&progress(1, 2.0794));
     seconds.store(4, Ordering::SeqCst);
     lines.progress(&progress(900, 1.5));
@@ -105,7 +104,7 @@ update 20000/20000 100 %  loss 1.23e-4  accuracy  63.2 %  lr  9.9e-4  grad  0.71
 fn dropping_lines_shows_the_last_progress() {
     let output = Output::default();
     let (_, throttle) = clock();
-    let mut lines = Lines::new(output.clone(), throttle, "");
+    let mut lines = Lines::new(output.clone(), Form::Text, throttle, "");
     lines.progress(&Progress { loss: f64::NAN, ..Progress::default() });
     lines.progress(&Progress { update: 7, loss: f64::INFINITY, budget: Some(0), ..Progress::default() });
     drop(lines);
@@ -117,7 +116,7 @@ fn dropping_lines_shows_the_last_progress() {
 #[test]
 fn quiet_shows_warnings_only() {
     let output = Output::default();
-    let mut quiet = Quiet::new(output.clone());
+    let mut quiet = Lines::new(output.clone(), Form::Quiet, clock().1, "title");
     quiet.progress(&progress(1, 1.0));
     quiet.validation(&validation(1, true));
     quiet.note(NoteKind::Info, "hello");
@@ -129,7 +128,7 @@ fn quiet_shows_warnings_only() {
 fn json_lines_parse_and_hold_everything() {
     let output = Output::default();
     let (seconds, throttle) = clock();
-    let mut json = Json::new(output.clone(), throttle);
+    let mut json = Lines::new(output.clone(), Form::Json, throttle, "title");
     json.progress(&progress(1, f64::NAN));
     seconds.store(1, Ordering::SeqCst);
     json.progress(&progress(2, 1.0));
@@ -169,12 +168,8 @@ fn closed_output_does_not_stop_the_training() {
             Err(io::ErrorKind::BrokenPipe.into())
         }
     }
-    let displays: [Box<dyn Observer>; 3] = [
-        Box::new(Lines::new(Closed, clock().1, "title")),
-        Box::new(Json::new(Closed, clock().1)),
-        Box::new(Quiet::new(Closed)),
-    ];
-    for mut display in displays {
+    for form in [Form::Text, Form::Json, Form::Quiet] {
+        let mut display = Lines::new(Closed, form, clock().1, "title");
         display.progress(&progress(1, 1.0));
         display.validation(&validation(1, true));
         display.note(NoteKind::Warning, "text");

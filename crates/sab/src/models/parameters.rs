@@ -2,7 +2,7 @@
 
 use super::Model;
 use crate::error::{LabError, Result};
-use burn::module::{ModuleMapper, ModuleVisitor, Param};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Tensor, TensorData};
 use std::collections::BTreeMap;
 
@@ -20,13 +20,31 @@ pub struct Parameter {
 /// All parameters of a model at one moment, in the model's order.
 pub type Snapshot = Vec<Parameter>;
 
+/// Where a visitor is in a model.
 #[derive(Default)]
 struct Path(Vec<String>);
 
 impl Path {
+    fn enter(&mut self, name: &str, container: &str) {
+        if !is_enum(container) {
+            self.0.push(name.to_string());
+        }
+    }
+
+    fn exit(&mut self, container: &str) {
+        if !is_enum(container) {
+            self.0.pop();
+        }
+    }
+
     fn name(&self) -> String {
         self.0.join(".")
     }
+}
+
+/// The kind of a [`Model`] is no part of its parameters' names.
+fn is_enum(container: &str) -> bool {
+    container.starts_with("Enum:")
 }
 
 #[derive(Default)]
@@ -36,12 +54,12 @@ struct Collect {
 }
 
 impl ModuleVisitor for Collect {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.0.push(name.to_string());
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.0.pop();
+    fn exit_module(&mut self, _: &str, container: &str) {
+        self.path.exit(container);
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
@@ -57,12 +75,12 @@ struct Load<'a> {
 }
 
 impl ModuleMapper for Load<'_> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.0.push(name.to_string());
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.0.pop();
+    fn exit_module(&mut self, _: &str, container: &str) {
+        self.path.exit(container);
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {

@@ -6,7 +6,7 @@
 use crate::error::{LabError, Result};
 use crate::experiment::TrainSettings;
 use crate::models::{Model, Parameter};
-use burn::module::{ModuleMapper, ModuleVisitor, Param};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor};
 use rayon::prelude::*;
 
@@ -19,30 +19,10 @@ const WORTH_SHARING: usize = 1 << 20;
 /// Gradients are squared in single precision: a norm of this or more, after clipping, is as good as infinite.
 pub const LARGEST_NORM: f64 = 1e18;
 
-/// The decay rates and the constant of Adam.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
-    /// Decay of the mean gradient.
-    pub beta1: f64,
-    /// Decay of the mean squared gradient.
-    pub beta2: f64,
-    /// Added to the root of the mean square.
-    pub epsilon: f64,
-    /// How strongly every parameter decays, in units of the learning rate; 0 is plain Adam.
-    pub weight_decay: f64,
-}
-
-impl From<&TrainSettings> for Rates {
-    fn from(settings: &TrainSettings) -> Self {
-        let TrainSettings { beta1, beta2, epsilon, weight_decay, .. } = *settings;
-        Self { beta1, beta2, epsilon, weight_decay }
-    }
-}
-
 /// Adam (Kingma and Ba), with weight decay AdamW (Loshchilov and Hutter), as PyTorch computes them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adam {
-    rates: Rates,
+    settings: TrainSettings,
     /// Updates made.
     steps: u64,
     /// Mean gradient of each parameter, in the model's order.
@@ -107,18 +87,18 @@ impl ModuleVisitor for Collect<'_> {
 }
 
 impl Adam {
-    /// An optimizer that has made no update.
-    pub fn new(rates: Rates, model: &Model) -> Result<Self> {
+    /// An optimizer that has made no update. Of the settings it uses the decay rates, the constant and the weight decay.
+    pub fn new(settings: &TrainSettings, model: &Model) -> Result<Self> {
         let zeros: Vec<Vec<f32>> =
             model.snapshot()?.iter().map(|parameter| vec![0.0; parameter.values.len()]).collect();
-        Ok(Self { rates, steps: 0, first: zeros.clone(), second: zeros })
+        Ok(Self { settings: settings.clone(), steps: 0, first: zeros.clone(), second: zeros })
     }
 
     /// One step with a learning rate; gradients are multiplied by `scale`, which clips them
     /// below [`LARGEST_NORM`].
     pub fn step(&mut self, model: Model, gradients: &GradientSet, learning_rate: f64, scale: f64) -> Result<Model> {
         self.steps += 1;
-        let Rates { beta1, beta2, epsilon, weight_decay } = self.rates;
+        let TrainSettings { beta1, beta2, epsilon, weight_decay, .. } = self.settings;
         let correction = |beta: f64| 1.0 - beta.powi(self.steps.min(i32::MAX as u64) as i32);
         let rule = Rule {
             beta1: beta1 as f32,
@@ -142,7 +122,7 @@ impl Adam {
         self.steps
     }
 
-    /// both moments, named after the parameters of `snapshot`, to save them.
+    /// Both moments, named after the parameters of `snapshot`, to save them.
     pub fn moments(&self, snapshot: &[Parameter]) -> Vec<Parameter> {
         let named = |prefix: &str, moments: &[Vec<f32>]| -> Vec<Parameter> {
             let name = |(parameter, values): (&Parameter, &Vec<f32>)| Parameter {
@@ -158,7 +138,7 @@ impl Adam {
     /// The optimizer that [`moments`](Adam::moments) saved, for a model with the parameters of `snapshot`. Says what is
     /// missing.
     pub fn restore(
-        rates: Rates, steps: u64, snapshot: &[Parameter], mut saved: Vec<Parameter>,
+        settings: &TrainSettings, steps: u64, snapshot: &[Parameter], mut saved: Vec<Parameter>,
     ) -> std::result::Result<Self, String> {
         let mut take = |prefix: &str| -> std::result::Result<Vec<Vec<f32>>, String> {
             let of_one = |parameter: &Parameter| {
@@ -169,7 +149,7 @@ impl Adam {
             snapshot.iter().map(of_one).collect()
         };
         let (first, second) = (take(FIRST)?, take(SECOND)?);
-        Ok(Self { rates, steps, first, second })
+        Ok(Self { settings: settings.clone(), steps, first, second })
     }
 }
 

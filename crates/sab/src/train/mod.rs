@@ -8,7 +8,7 @@ mod observer;
 mod schedule;
 mod signals;
 
-pub use adam::{Adam, GradientSet, LARGEST_NORM, Rates};
+pub use adam::{Adam, GradientSet, LARGEST_NORM};
 pub(crate) use evaluate::STEPS_AT_ONCE;
 pub use evaluate::{Judgement, MEMORIES, evaluate, judge};
 pub use learner::{Learned, Learner};
@@ -26,6 +26,7 @@ use crate::run_dir::metrics::{Kind, MetricsFile};
 use crate::run_dir::{DeviceUse, RunDir, atomic, cores, load_model};
 use crate::tasks::{Batch, Metrics, Split, Tally, Task};
 use attentive::{ForwardOptions, SabError};
+use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use checkpoint::{Checkpoint, TrainState, Window, Writer};
 use serde::{Deserialize, Serialize};
@@ -103,16 +104,12 @@ impl<'a> Trainer<'a> {
         let name = session.device.unwrap_or(last_device.device);
         let device = name.open()?.autodiff();
         let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
-        let rates = Rates::from(&settings);
         let identity = identity(&experiment)?;
-        let found = checkpoint::latest(run, &identity, rates, model.clone())?;
+        let found = checkpoint::latest(run, &identity, &settings, model.clone())?;
         let last_checkpoint = found.as_ref().map(|(state, ..)| state.update);
         let (state, model, adam) = match found {
             Some(found) => found,
-            None => {
-                let adam = Adam::new(rates, &model)?;
-                (TrainState::default(), model, adam)
-            }
+            None => (TrainState::default(), model.clone(), Adam::new(&settings, &model)?),
         };
         let best = match state.best {
             Some(_) => Some(load_model(run.path(), &device.clone().inner())?.1),

@@ -8,7 +8,7 @@ pub use screen::restore_terminal;
 pub use state::State;
 pub use view::draw;
 
-use super::lines::{Lines, digits, note_line, progress_line, validation_line};
+use super::lines::{Form, Lines, digits, note_line, progress_line, validation_line};
 use super::{BETWEEN_LINES, Throttle};
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use screen::Screen;
@@ -34,7 +34,7 @@ impl Dashboard {
             state: State::new(title),
             screen: Some(Screen::open()?),
             frames: Throttle::new(BETWEEN_FRAMES),
-            lines: Lines::new(io::stderr(), Throttle::new(BETWEEN_LINES), ""),
+            lines: Lines::new(io::stderr(), Form::Text, Throttle::new(BETWEEN_LINES), ""),
         })
     }
 
