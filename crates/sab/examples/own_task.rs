@@ -21,6 +21,7 @@ use sab::rng::{Draws, Purpose};
 use sab::tasks::{Answers, Asked, Batch, HeldOut, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, metric};
 use sab::train::{Adam, Learner, evaluate};
 use std::error::Error;
+use std::ops::Range;
 
 const NAMES: usize = 4;
 const NOISE: usize = 4;
@@ -58,14 +59,12 @@ impl Task for Recall {
         self.batch(rows, |row| Draws::new(Purpose::Training, seed, update * rows as u64 + row as u64))
     }
 
-    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        self.held_out.batches(split, rows)
+    fn held_out(&self, split: Split) -> usize {
+        self.held_out.of(split)
     }
 
-    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
-        let range = self.held_out.batch(split, number, rows);
-        let first = range.start;
-        self.batch(range.len(), |row| HeldOut::draws(split, first + row))
+    fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
+        self.batch(sequences.len(), |row| HeldOut::draws(split, sequences.start + row))
     }
 
     fn metrics(&self, tally: &Tally) -> Metrics {

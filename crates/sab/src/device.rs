@@ -24,8 +24,18 @@ impl DeviceName {
     pub fn open(self) -> Result<Device> {
         match self {
             Self::Cpu => Ok(cpu()),
+            #[cfg(feature = "wgpu")]
             Self::Wgpu => wgpu(),
+            #[cfg(feature = "cuda")]
             Self::Cuda => cuda(),
+            #[cfg(not(all(feature = "wgpu", feature = "cuda")))]
+            other => {
+                let feature = other.name();
+                Err(LabError::Config(format!(
+                    "this sab was built without {feature}: `cargo install --path crates/sab --features {feature}` \
+                     adds it"
+                )))
+            }
         }
     }
 
@@ -89,21 +99,4 @@ fn cuda() -> Result<Device> {
             "`--device cuda` finds no NVIDIA GPU or no driver for it on this machine: use `--device cpu`".into(),
         )
     })
-}
-
-#[cfg(not(feature = "wgpu"))]
-fn wgpu() -> Result<Device> {
-    Err(not_built("wgpu"))
-}
-
-#[cfg(not(feature = "cuda"))]
-fn cuda() -> Result<Device> {
-    Err(not_built("cuda"))
-}
-
-#[cfg(not(all(feature = "wgpu", feature = "cuda")))]
-fn not_built(feature: &str) -> LabError {
-    LabError::Config(format!(
-        "this sab was built without {feature}: `cargo install --path crates/sab --features {feature}` builds it with it"
-    ))
 }

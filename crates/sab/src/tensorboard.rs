@@ -143,28 +143,3 @@ fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     }
     out.push(value as u8);
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_masked_checksum_is_that_of_tensorflow() {
-        // RFC 3720 gives e3069283 for "123456789"; masking it is arithmetic on that.
-        assert_eq!(CRC_32C.checksum(b"123456789"), 0xe306_9283);
-        assert_eq!(masked_crc(b"123456789"), 0xe306_9283_u32.rotate_right(15).wrapping_add(0xa282_ead8));
-    }
-
-    #[test]
-    fn varints_have_seven_bits_a_byte() {
-        let encoded = |value| {
-            let mut out = Vec::new();
-            push_varint(&mut out, value);
-            out
-        };
-        assert_eq!(encoded(0), [0]);
-        assert_eq!(encoded(127), [127]);
-        assert_eq!(encoded(300), [0xac, 0x02]);
-        assert_eq!(encoded(u64::MAX), [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]);
-    }
-}

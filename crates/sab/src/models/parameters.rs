@@ -1,7 +1,7 @@
 //! The parameters of a model by name, to save and load them.
 
-use super::Model;
-use crate::error::{LabError, Result};
+use super::{Model, numbers};
+use crate::error::Result;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Tensor, TensorData};
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ fn is_enum(container: &str) -> bool {
 #[derive(Default)]
 struct Collect {
     path: Path,
-    parameters: Vec<(String, Vec<usize>, TensorData)>,
+    parameters: Vec<Result<Parameter>>,
 }
 
 impl ModuleVisitor for Collect {
@@ -63,8 +63,9 @@ impl ModuleVisitor for Collect {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let value = param.val();
-        self.parameters.push((self.path.name(), value.dims().to_vec(), value.into_data()));
+        let (name, value) = (self.path.name(), param.val());
+        let shape = value.dims().to_vec();
+        self.parameters.push(numbers(value).map(|values| Parameter { name, shape, values }));
     }
 }
 
@@ -115,13 +116,7 @@ impl Model {
     pub fn snapshot(&self) -> Result<Snapshot> {
         let mut collect = Collect::default();
         self.visit(&mut collect);
-        let parameter = |(name, shape, data): (String, Vec<usize>, TensorData)| {
-            let values = data
-                .try_into_vec::<f32>()
-                .map_err(|why| LabError::Run(format!("the parameter `{name}` is not of single precision: {why}")))?;
-            Ok(Parameter { name, shape, values })
-        };
-        collect.parameters.into_iter().map(parameter).collect()
+        collect.parameters.into_iter().collect()
     }
 
     /// The model with these parameters: all of its own and no others. The error names parameters that are missing,

@@ -1,6 +1,6 @@
 //! Language models on characters: Penn Treebank, text8, any text.
 
-use super::order::{EpochOrder, batches_of, range_of};
+use super::order::EpochOrder;
 use super::{
     Answers, Asked, Batch, CommonKeys, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts, TaskKind,
     kind,
@@ -10,6 +10,7 @@ use crate::error::{LabError, Result};
 use crate::rng::{Draws, Purpose};
 use crate::settings::TrainSettings;
 use attentive::{Initialization, SabLstmConfig};
+use std::ops::Range;
 use std::path::Path;
 
 /// Sequences of `length` characters from a text, each to be answered with the character after it. Sequences do not
@@ -157,14 +158,13 @@ impl Task for Characters {
         Some(EpochOrder::batches((self.sequences(&self.text.train) - 1).max(1), rows))
     }
 
-    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        batches_of(self.sequences(self.part(split)), rows)
+    fn held_out(&self, split: Split) -> usize {
+        self.sequences(self.part(split))
     }
 
-    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
+    fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
         let part = self.part(split);
-        let range = range_of(self.sequences(part), rows, number);
-        self.batch(range.map(|item| &part[item * self.length..][..self.length + 1]))
+        self.batch(sequences.map(|item| &part[item * self.length..][..self.length + 1]))
     }
 
     fn metrics(&self, tally: &Tally) -> Metrics {

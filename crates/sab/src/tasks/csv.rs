@@ -1,6 +1,6 @@
 //! `csv`: labelled sequences from a table of the user's.
 
-use super::order::{EpochOrder, batches_of, range_of};
+use super::order::EpochOrder;
 use super::{
     Answers, Asked, Batch, CommonKeys, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts, TaskKind,
 };
@@ -9,6 +9,7 @@ use crate::error::{LabError, Result};
 use crate::settings::TrainSettings;
 use attentive::SabLstmConfig;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Which column of a table is what. An empty name stands for the usual place.
@@ -225,13 +226,12 @@ impl Task for LabelledSequences {
         Some(EpochOrder::batches(self.split.train.len(), rows))
     }
 
-    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        batches_of(self.part(split).len(), rows)
+    fn held_out(&self, split: Split) -> usize {
+        self.part(split).len()
     }
 
-    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
-        let part = self.part(split);
-        self.batch(&part[range_of(part.len(), rows, number)])
+    fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
+        self.batch(&self.part(split)[sequences])
     }
 
     fn longest(&self, split: Split) -> usize {

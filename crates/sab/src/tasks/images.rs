@@ -1,12 +1,13 @@
 //! Images pixel by pixel: permuted MNIST and CIFAR-10.
 
-use super::order::{EpochOrder, batches_of, range_of};
+use super::order::EpochOrder;
 use super::{Answers, Asked, Batch, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts};
 use crate::data::{ImageSet, Images};
 use crate::error::{LabError, Result};
 use crate::rng::{Draws, Purpose};
 use crate::settings::TrainSettings;
 use attentive::{Initialization, SabLstmConfig};
+use std::ops::Range;
 
 /// One pixel a step, scaled to -0.5..0.5; the class is asked for on the last step. The last images of the training set
 /// validate.
@@ -89,7 +90,7 @@ impl PixelByPixel {
     }
 
     /// The images of a split, and which of them.
-    fn part(&self, split: Split) -> (&Images, std::ops::Range<usize>) {
+    fn part(&self, split: Split) -> (&Images, Range<usize>) {
         match split {
             Split::Validation => (&self.set.train, self.training..self.set.train.len()),
             Split::Test => (&self.set.test, 0..self.set.test.len()),
@@ -128,14 +129,13 @@ impl Task for PixelByPixel {
         Some(EpochOrder::batches(self.training, rows))
     }
 
-    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        batches_of(self.part(split).1.len(), rows)
+    fn held_out(&self, split: Split) -> usize {
+        self.part(split).1.len()
     }
 
-    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
+    fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
         let (images, part) = self.part(split);
-        let range = range_of(part.len(), rows, number);
-        self.batch(images, range.map(|item| (part.start + item, View::default())))
+        self.batch(images, sequences.map(|item| (part.start + item, View::default())))
     }
 
     fn metrics(&self, tally: &Tally) -> Metrics {

@@ -44,17 +44,6 @@ impl EpochOrder {
     }
 }
 
-/// Batches of at most `rows` that hold `count` items.
-pub fn batches_of(count: usize, rows: usize) -> u64 {
-    count.div_ceil(rows.max(1)) as u64
-}
-
-/// The items of batch `number`; the last may be short.
-pub fn range_of(count: usize, rows: usize, number: u64) -> std::ops::Range<usize> {
-    let from = (number as usize).saturating_mul(rows).min(count);
-    from..from.saturating_add(rows).min(count)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,11 +66,5 @@ mod tests {
         let items = EpochOrder::default().batch(1, 0, 3, 7);
         assert!(items.len() == 7 && items.iter().all(|item| *item < 3));
         assert!(EpochOrder::default().batch(1, 0, 0, 7).is_empty());
-    }
-
-    #[test]
-    fn held_out_batches_cover_everything_once() {
-        let all: Vec<usize> = (0..batches_of(10, 4)).flat_map(|number| range_of(10, 4, number)).collect();
-        assert_eq!(all, (0..10).collect::<Vec<_>>());
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::error::{LabError, Result};
 use crate::experiment::TrainSettings;
-use crate::models::{Model, Parameter};
+use crate::models::{Model, Parameter, numbers};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor};
 use rayon::prelude::*;
@@ -37,12 +37,9 @@ pub struct GradientSet(Vec<Vec<f32>>);
 impl GradientSet {
     /// Takes the gradients of a model's parameters.
     pub fn of(model: &Model, mut gradients: Gradients) -> Result<Self> {
-        let mut collect = Collect { gradients: &mut gradients, found: Vec::new(), wrong: None };
+        let mut collect = Collect { gradients: &mut gradients, found: Vec::new() };
         model.visit(&mut collect);
-        match collect.wrong {
-            Some(why) => Err(LabError::Run(format!("a gradient is not of single precision: {why}"))),
-            None => Ok(Self(collect.found)),
-        }
+        Ok(Self(collect.found.into_iter().collect::<Result<_>>()?))
     }
 
     /// The global norm, added up in double precision so that it cannot overflow.
@@ -67,22 +64,13 @@ impl GradientSet {
 
 struct Collect<'a> {
     gradients: &'a mut Gradients,
-    found: Vec<Vec<f32>>,
-    wrong: Option<String>,
+    found: Vec<Result<Vec<f32>>>,
 }
 
 impl ModuleVisitor for Collect<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         // Removed, so that nobody else holds its memory and it need not be copied.
-        let gradient = param.val().grad_remove(self.gradients).map(|found| found.into_data().try_into_vec::<f32>());
-        self.found.push(match gradient {
-            Some(Ok(values)) => values,
-            Some(Err(why)) => {
-                self.wrong.get_or_insert(why.to_string());
-                Vec::new()
-            }
-            None => Vec::new(),
-        });
+        self.found.push(param.val().grad_remove(self.gradients).map_or(Ok(Vec::new()), numbers));
     }
 }
 
@@ -111,10 +99,7 @@ impl Adam {
         };
         let mut apply = Apply { rule, adam: self, gradients, place: 0, wrong: None };
         let model = model.map(&mut apply);
-        match apply.wrong {
-            Some(why) => Err(LabError::Run(format!("a parameter is not of single precision: {why}"))),
-            None => Ok(model),
-        }
+        apply.wrong.map_or(Ok(model), Err)
     }
 
     /// Updates made.
@@ -185,7 +170,7 @@ struct Apply<'a> {
     adam: &'a mut Adam,
     gradients: &'a GradientSet,
     place: usize,
-    wrong: Option<String>,
+    wrong: Option<LabError>,
 }
 
 impl ModuleMapper for Apply<'_> {
@@ -196,10 +181,10 @@ impl ModuleMapper for Apply<'_> {
         if gradient.is_empty() {
             return param;
         }
-        let mut values = match param.val().into_data().try_into_vec::<f32>() {
+        let mut values = match numbers(param.val()) {
             Ok(values) => values,
             Err(why) => {
-                self.wrong.get_or_insert(why.to_string());
+                self.wrong.get_or_insert(why);
                 return param;
             }
         };
