@@ -7,7 +7,7 @@ use crate::train::{NoteKind, Observer, Progress, Validation};
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// Numbers are set flush right in this many characters, so that columns of consecutive lines match.
+/// Numbers are right-aligned in this many characters, so that the columns of consecutive lines match.
 const COLUMN: usize = 7;
 
 /// The form of the lines.
@@ -91,18 +91,14 @@ impl<W: Write> Drop for Lines<W> {
 
 /// How many digits a number of updates may have.
 pub fn digits(progress: &Progress) -> usize {
-    progress.budget.map_or(COLUMN, |budget| budget.to_string().len())
+    progress.budget.to_string().len()
 }
 
-/// `1200/20000   6 %`, or `1200` without a budget.
+/// `1200/20000   6 %`
 pub fn updates(progress: &Progress) -> String {
-    let width = digits(progress);
-    let update = progress.update;
-    match (progress.budget, progress.fraction()) {
-        // Cut, not rounded: 100 % is the end and not before.
-        (Some(budget), Some(fraction)) => format!("{update:>width$}/{budget} {:>3} %", (100.0 * fraction) as u64),
-        _ => format!("{update:>width$}"),
-    }
+    let (width, Progress { update, budget, .. }) = (digits(progress), progress);
+    // Cut, not rounded: only the end is 100 %.
+    format!("{update:>width$}/{budget} {:>3} %", (100.0 * progress.fraction()) as u64)
 }
 
 /// A whole progress report in a line.

@@ -45,7 +45,7 @@ fn clock() -> (Arc<AtomicU64>, Throttle) {
 fn progress(update: u64, loss: f64) -> Progress {
     Progress {
         update,
-        budget: Some(20_000),
+        budget: 20_000,
         loss,
         metrics: vec![("accuracy", 0.632)],
         gradient_norm: 0.71,
@@ -106,11 +106,11 @@ fn dropping_lines_shows_the_last_progress() {
     let (_, throttle) = clock();
     let mut lines = Lines::new(output.clone(), Form::Text, throttle, "");
     lines.progress(&Progress { loss: f64::NAN, ..Progress::default() });
-    lines.progress(&Progress { update: 7, loss: f64::INFINITY, budget: Some(0), ..Progress::default() });
+    lines.progress(&Progress { update: 7, loss: f64::INFINITY, budget: 0, ..Progress::default() });
     drop(lines);
     let text = output.text();
     assert_eq!(text.lines().count(), 2);
-    assert!(text.contains("loss     NaN") && text.contains("update 7  loss     inf"), "{text}");
+    assert!(text.contains("loss     NaN") && text.contains("update 7/0 100 %  loss     inf"), "{text}");
 }
 
 #[test]
@@ -193,16 +193,6 @@ fn the_bar_stands_below_its_results() {
     assert_eq!(lines[2], "warning: hm");
     assert!(lines[3].starts_with("━"), "{shown}");
     assert!(lines[3].ends_with("10001/20000  50 %  11:34 left  loss 0.8122  accuracy 63.2 %  27.1/s"), "{shown}");
-}
-
-#[test]
-fn a_bar_without_a_budget_counts() {
-    let terminal = InMemoryTerm::new(10, 90);
-    let mut bar = Bar::new(ProgressDrawTarget::term_like(Box::new(terminal.clone())), "");
-    bar.progress(&Progress { update: 77, budget: None, seconds_left: None, ..progress(77, 0.5) });
-    drop(bar);
-    let shown = terminal.contents();
-    assert!(shown.contains("update      77  loss 0.5000  accuracy 63.2 %  27.1/s"), "{shown}");
 }
 
 /// The dashboard of a run of 400 updates as text.

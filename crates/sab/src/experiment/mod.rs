@@ -164,6 +164,3 @@ fn in_words(message: &str) -> String {
     };
     format!("expected {kind}")
 }
-
-#[cfg(test)]
-mod tests;

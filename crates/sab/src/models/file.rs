@@ -142,7 +142,7 @@ pub fn from_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> std::result::
         }
         parameters.push(Parameter { name: name.to_string(), shape: tensor.shape().to_vec(), values });
     }
-    // The file's own order is by size of the numbers and name: one order, whatever wrote it.
+    // A file may have any order; sorted by name, it no longer depends on the program that wrote the file.
     parameters.sort_by(|a, b| a.name.cmp(&b.name));
     let Some(text) = header.metadata().as_ref().and_then(|metadata| metadata.get(METADATA)) else {
         return Ok(Content { parameters, facts: None });

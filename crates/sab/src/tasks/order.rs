@@ -43,28 +43,3 @@ impl EpochOrder {
         (count / rows.max(1)).max(1) as u64
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pass_uses_every_item_once_and_the_next_pass_another_order() {
-        let order = EpochOrder::default();
-        let pass = |epoch: u64| -> Vec<usize> { (0..5).flat_map(|b| order.batch(7, epoch * 5 + b, 20, 4)).collect() };
-        let (first, second) = (pass(0), pass(1));
-        assert_ne!(first, second);
-        assert_eq!(first, pass(0));
-        for mut items in [first, second] {
-            items.sort_unstable();
-            assert_eq!(items, (0..20).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    fn fewer_items_than_rows_are_used_again() {
-        let items = EpochOrder::default().batch(1, 0, 3, 7);
-        assert!(items.len() == 7 && items.iter().all(|item| *item < 3));
-        assert!(EpochOrder::default().batch(1, 0, 0, 7).is_empty());
-    }
-}

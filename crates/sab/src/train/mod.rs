@@ -293,7 +293,7 @@ impl<'a> Trainer<'a> {
         let left = self.max_seconds.map_or(left, |most| left.min(most - seconds));
         self.observer.progress(&Progress {
             update,
-            budget: Some(self.budget),
+            budget: self.budget,
             loss: mean(loss),
             metrics,
             gradient_norm: mean(norm),
