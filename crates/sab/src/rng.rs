@@ -3,7 +3,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// What numbers are drawn for: different purposes never share numbers.
+/// The purpose of random numbers: different purposes never share numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The parts of a table.
@@ -20,9 +20,9 @@ pub enum Purpose {
     Epoch = 5,
     /// The order of pixels.
     Permutation = 6,
-    /// What a language model writes.
+    /// The text that a language model writes.
     Sampling = 7,
-    /// How the training images of a batch are shown.
+    /// The views of the training images of a batch.
     Views = 8,
 }
 

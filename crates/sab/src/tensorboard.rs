@@ -21,8 +21,8 @@ const MOST_FILES_OF_ONE_SECOND: u32 = 1000;
 
 /// Writes scalars to one event file.
 ///
-/// Times are seconds since 1970. Points reach the file at [`flush`](Self::flush) or when the writer is dropped. Dropping
-/// hides errors, so a run flushes whenever it reports.
+/// Times are seconds since 1970. Points reach the file at [`flush`](Self::flush) or when the writer is dropped.
+/// Dropping hides errors, so a run flushes whenever it reports.
 #[derive(Debug)]
 pub struct EventWriter {
     file: BufWriter<File>,
@@ -60,7 +60,7 @@ impl EventWriter {
         self.event(wall_time, step, &bytes_field(5, &summary))
     }
 
-    /// Hands everything written so far to the operating system, so that a TensorBoard that is watching sees it.
+    /// Hands everything written so far to the operating system, where a running TensorBoard sees it.
     pub fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
@@ -112,7 +112,7 @@ fn record(payload: &[u8]) -> Vec<u8> {
     record
 }
 
-/// CRC-32C, masked as TFRecord asks, so that the checksum of data that holds checksums stays sound.
+/// CRC-32C, masked as TFRecord requires, because data may contain checksums itself.
 fn masked_crc(bytes: &[u8]) -> u32 {
     CRC_32C.checksum(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }

@@ -140,7 +140,7 @@ fn a_failed_download_leaves_the_old_file_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "demo/set.bin", "wrong");
     let attempt = attempt(dir, &url, Check::Sha256(&sha256(&content())), 200_000);
-    says(attempt.result, &["what arrived has the sha256"]);
+    says(attempt.result, &["the downloaded file has the sha256"]);
     assert_eq!(files(attempt.dir.path()).len(), 1);
     assert_eq!(std::fs::read(attempt.dir.path().join("demo/set.bin")).unwrap(), b"wrong");
 }
@@ -159,7 +159,7 @@ fn a_file_that_is_too_long_or_too_short_is_an_error() {
     let (url, _) = server(|s| _ = s.write_all(&response(b"short", Some(5))));
     fails(attempt_content(&url), &["the server has a file of 5 bytes, not of 200000"]);
     let (url, _) = server(|s| _ = s.write_all(&response(b"short", None)));
-    fails(attempt_content(&url), &["what arrived has 5 bytes, not 200000"]);
+    fails(attempt_content(&url), &["the downloaded file has 5 bytes, not 200000"]);
     // A server that never ends is cut off.
     let (url, _) = server(|s| {
         _ = s.write_all(&response(&[], None));
@@ -229,7 +229,7 @@ fn an_archive_can_be_checked_by_its_members() {
     let empty = tar_gz(&[("b.txt".into(), b"else".to_vec())]);
     let garbage = vec![7; 100];
     let cases =
-        [(good, ""), (wrong, "its member a.txt has the sha256"), (empty, "lacks the member a.txt"), (garbage, "")];
+        [(good, ""), (wrong, "has a member a.txt with the sha256"), (empty, "lacks the member a.txt"), (garbage, "")];
     for (i, (archive, problem)) in cases.into_iter().enumerate() {
         let bytes = archive.len() as u64;
         let (url, _) = server(move |s| _ = s.write_all(&response(&archive, None)));
@@ -319,7 +319,7 @@ fn verify_tells_good_wrong_prefix_and_missing_files_apart() {
     let part = "the first 1500 of 200000 bytes, of which 1000 could be checked";
     assert_eq!(check()[0].1, Verdict::Prefix(part.into()));
     put(dir.path(), "demo/in/a", &a[1..1500]);
-    assert_eq!(check()[0].1, Verdict::Wrong("its beginning is not that of a".into()));
+    assert_eq!(check()[0].1, Verdict::Wrong("does not begin like a".into()));
     put(dir.path(), "demo/in/a", &a[..999]);
     assert_eq!(check()[0].1, Verdict::Wrong("has 999 bytes, not 200000".into()));
     put(dir.path(), "demo/b", b"label5");

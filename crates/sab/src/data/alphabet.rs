@@ -1,4 +1,4 @@
-//! [`Alphabet`]: the characters a text is made of, and their numbers.
+//! [`Alphabet`]: the characters of a text and their numbers.
 
 use super::error::{DataError, Result};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ pub const MOST_SYMBOLS: usize = 65_000;
 /// A number that no symbol has.
 const NO_SYMBOL: u16 = u16::MAX;
 
-/// The characters of a text in a fixed order: a symbol's number is its place. Serialised as one string.
+/// The characters of a text in a fixed order: a symbol's number is its position. Serialised as one string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Alphabet {
@@ -19,7 +19,7 @@ pub struct Alphabet {
 }
 
 impl Alphabet {
-    /// Makes an alphabet of at least one and at most [`MOST_SYMBOLS`] different characters.
+    /// An alphabet of at least one and at most [`MOST_SYMBOLS`] different characters.
     pub fn new(symbols: Vec<char>) -> Result<Self> {
         if symbols.is_empty() {
             return Err(DataError::Invalid("an alphabet needs at least one symbol".into()));
@@ -32,7 +32,7 @@ impl Alphabet {
         let mut numbers = vec![NO_SYMBOL; largest + 1];
         for (&symbol, number) in symbols.iter().zip(0u16..) {
             if std::mem::replace(&mut numbers[symbol as usize], number) != NO_SYMBOL {
-                return Err(DataError::Invalid(format!("symbol {symbol:?} stands twice in an alphabet")));
+                return Err(DataError::Invalid(format!("symbol {symbol:?} occurs twice in an alphabet")));
             }
         }
         Ok(Self { symbols, numbers })

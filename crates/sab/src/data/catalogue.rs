@@ -1,4 +1,4 @@
-//! The data sets that are known by name: their files, where to get them, how to tell a good one, and their terms.
+//! The data sets that are known by name: their files, sources and checks, and the terms of use.
 //!
 //! The sha256 sums of the MNIST files, of the unpacked Penn Treebank files and of the CIFAR-10 batches were computed
 //! from files whose published md5 sums match (for the character files of the Penn Treebank, from which the word files
@@ -13,15 +13,15 @@ use crate::suggest::did_you_mean;
 /// A data set that can be fetched and verified.
 #[derive(Clone, Copy, Debug)]
 pub struct DataSet<'a> {
-    /// The name by which it is asked for, and of its folder in the data directory.
+    /// Its name, and that of its folder in the data directory.
     pub name: &'a str,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub title: &'a str,
     /// The files to download.
     pub downloads: &'a [KnownFile<'a>],
-    /// The forms in which a user may have it unpacked; one complete form is enough.
+    /// The forms in which a user may have it unpacked: one complete form is enough.
     pub unpacked: &'a [&'a [KnownFile<'a>]],
-    /// The folders, below that of the set, in which unpacked files may lie.
+    /// The folders below that of the set that may hold unpacked files.
     pub folders: &'a [&'a str],
     /// The terms of use, in one sentence.
     pub terms: &'a str,
@@ -72,7 +72,7 @@ pub const CATALOGUE: &[DataSet<'static>] = &[
         title: "Penn Treebank in T. Mikolov's version, 5.9 million characters",
         downloads: &[KnownFile {
             file: ptb::ARCHIVE,
-            // The author's page, which is not always there, and the copy that PaddlePaddle downloads.
+            // The author's page, which is not always reachable, and the copy that PaddlePaddle downloads.
             locations: &[
                 "https://www.fit.vutbr.cz/~imikolov/rnnlm",
                 "http://www.fit.vutbr.cz/~imikolov/rnnlm",
@@ -121,7 +121,7 @@ pub fn data_set(name: &str) -> Result<&'static DataSet<'static>> {
     })
 }
 
-/// The author's own site refuses downloads nowadays; these two serve the original files.
+/// The author's own site now refuses downloads; these two serve the original files.
 const MNIST_LOCATIONS: &[&str] =
     &["https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist"];
 

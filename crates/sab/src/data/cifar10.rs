@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const PIXELS: usize = 32 * 32;
 const CHANNELS: usize = 3;
 const RECORD: usize = 1 + PIXELS * CHANNELS;
-/// Ten times what a batch has.
+/// Ten times the size of a batch.
 const MOST_BATCH_BYTES: u64 = 100_000 * RECORD as u64;
 
 pub(crate) const FOLDER: &str = "cifar-10-batches-bin";
@@ -22,7 +22,7 @@ const TEST: &str = "test_batch.bin";
 /// Loads CIFAR-10 from `data_dir/cifar10/` or `data_dir/`: the archive `cifar-10-binary.tar.gz` or, if there is none,
 /// the six files of `cifar-10-batches-bin/`.
 ///
-/// The archive comes first, so that fetching it mends an unpacked file that is broken.
+/// The archive comes first, so that fetching it replaces a broken unpacked file.
 pub fn load_cifar10(data_dir: &Path) -> Result<ImageSet> {
     let remedy = fetch_remedy("cifar10", data_dir);
     let homes = [data_dir.join("cifar10"), data_dir.to_path_buf()];
@@ -43,7 +43,7 @@ pub fn load_cifar10(data_dir: &Path) -> Result<ImageSet> {
     Ok(set)
 }
 
-/// Where a batch is, or where it should be.
+/// The path of a batch, or the path where it should be.
 fn locate(homes: &[PathBuf; 2], name: &str) -> PathBuf {
     let candidates = homes.iter().flat_map(|home| [home.join(FOLDER).join(name), home.join(name)]);
     first_file(candidates).unwrap_or_else(|| homes[0].join(FOLDER).join(name))
@@ -67,8 +67,8 @@ fn append(bytes: &[u8], images: &mut Images, path: &Path, remedy: &str) -> Resul
         return Err(bad("is empty".into()));
     }
     if !bytes.len().is_multiple_of(RECORD) {
-        let records = format!("{} bytes are no whole number of records of {RECORD} bytes", bytes.len());
-        return Err(bad(format!("is truncated or no CIFAR-10 batch: {records}")));
+        let records = format!("{} bytes are not a whole number of records of {RECORD} bytes", bytes.len());
+        return Err(bad(format!("is truncated or not a CIFAR-10 batch: {records}")));
     }
     let first = images.pixels.len();
     images.pixels.resize(first + bytes.len() / RECORD * PIXELS * CHANNELS, 0);

@@ -1,4 +1,4 @@
-//! Telling whether a file is what the catalogue says.
+//! Compares files with the catalogue.
 
 use super::catalogue::{Check, KnownFile};
 use super::error::{DataError, Result};
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The sha256 in the form in which the catalogue writes it.
+/// The sha256 as the catalogue writes it.
 pub(crate) fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -31,7 +31,7 @@ pub(crate) fn judge(path: &Path, known: &KnownFile) -> Result<Verdict> {
     let lengths: Vec<u64> = known.prefixes.iter().map(|(length, _)| *length).filter(|length| *length <= size).collect();
     let (sums, sum, read) = prefix_sums(open(path, "")?, &lengths).map_err(|e| DataError::reading(path, e, ""))?;
     if known.prefixes.iter().zip(&sums).any(|((_, right), found)| right != found) {
-        return Ok(Verdict::Wrong(format!("its beginning is not that of {}", known.file)));
+        return Ok(Verdict::Wrong(format!("does not begin like {}", known.file)));
     }
     Ok(match lengths.last() {
         _ if read == known.bytes && sum == sha256 => Verdict::Good,
@@ -87,7 +87,7 @@ fn judge_members(path: &Path, known: &[KnownFile]) -> Result<Verdict> {
         if let Check::Sha256(right) = member.check
             && sum != right
         {
-            return Ok(Verdict::Wrong(format!("its member {} has the sha256 {sum}, not {right}", member.file)));
+            return Ok(Verdict::Wrong(format!("has a member {} with the sha256 {sum}, not {right}", member.file)));
         }
     }
     Ok(Verdict::Good)

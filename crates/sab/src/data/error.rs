@@ -1,4 +1,4 @@
-//! [`DataError`]: the faults of data files, and how to mend them.
+//! [`DataError`]: the faults of data files and their remedies.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub enum DataError {
     /// A file that is needed does not exist.
     #[error("{} does not exist; {remedy}", path.display())]
     Missing {
-        /// Where the file is expected.
+        /// The path where the file is expected.
         path: PathBuf,
         /// How to get it.
         remedy: String,
@@ -45,12 +45,12 @@ pub enum DataError {
         path: PathBuf,
         /// The line, counted from 1; the header is line 1.
         line: u64,
-        /// The column, if the fault lies in one.
+        /// The column, if a single one is wrong.
         column: Option<String>,
         /// The fault.
         problem: String,
     },
-    /// A text holds a character that the alphabet does not.
+    /// A text has a character that is not in the alphabet.
     #[error("character {character:?} at position {position} is not in the alphabet of {symbols} symbols")]
     UnknownCharacter {
         /// The character.

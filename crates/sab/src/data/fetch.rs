@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
-/// Where to download from, and how long to wait.
+/// The source of a download and the time to wait for it.
 #[derive(Clone, Debug)]
 pub struct FetchOptions {
     /// The base URL that replaces the official locations; the names of the files stay.
@@ -48,7 +48,7 @@ pub fn fetch_set(
     std::fs::create_dir_all(&folder).map_err(|e| DataError::writing(&folder, e))?;
     let result = fetch_files(set, &folder, options, progress);
     if result.is_err() && new {
-        // Nothing can be done about a folder that resists, and it is not empty if one of several files arrived.
+        // A folder that cannot be removed stays; it is not empty if one of several files arrived.
         _ = std::fs::remove_dir(&folder);
     }
     result
@@ -77,7 +77,7 @@ fn fetch_file(download: &KnownFile, path: &Path, options: &FetchOptions, progres
         let url = format!("{}/{}", location.trim_end_matches('/'), download.file);
         match fetch_from(&url, download, path, options, progress) {
             Ok(()) => return Ok(()),
-            // A full disk stays full, wherever the file comes from.
+            // Another location does not help against a full disk.
             Err(Failure::Here(error)) => return Err(error),
             Err(Failure::There(problem)) => problems.push(format!("{url}: {problem}")),
         }
@@ -88,7 +88,7 @@ fn fetch_file(download: &KnownFile, path: &Path, options: &FetchOptions, progres
     Err(DataError::Invalid(format!("cannot download {file}: {problems}; {remedy}")))
 }
 
-/// Whose fault it is: only another location can mend `There`.
+/// The side that failed: another location helps only against `There`.
 enum Failure {
     Here(DataError),
     There(String),
@@ -131,14 +131,14 @@ fn fetch_from(
     file.as_file().sync_all().map_err(here)?;
     match judge(file.path(), download).map_err(Failure::Here)? {
         Verdict::Good => {}
-        Verdict::Wrong(difference) => return Err(Failure::There(format!("what arrived {difference}"))),
-        _ => return Err(Failure::There("what arrived is not the file".into())),
+        Verdict::Wrong(difference) => return Err(Failure::There(format!("the downloaded file {difference}"))),
+        _ => return Err(Failure::There("the downloaded file is incomplete".into())),
     }
     file.persist(path).map_err(|e| here(e.error))?;
     Ok(())
 }
 
-/// A file beside the one to be, so that giving it its name is a single step; it vanishes unless that step is taken.
+/// A file in the same folder, so that one rename puts it into place; it vanishes without that rename.
 fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".fetch-").suffix(".part");

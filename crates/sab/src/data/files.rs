@@ -1,4 +1,4 @@
-//! Reading files with a limit: nothing a file says about itself decides how much memory is taken.
+//! Reads files with a limit: the memory taken never depends on a size that a file claims.
 
 use super::error::{DataError, Result};
 use flate2::read::MultiGzDecoder;
@@ -16,7 +16,7 @@ pub(crate) fn fetch_remedy(set: &str, data_dir: &Path) -> String {
     format!("run `sab data fetch {set} --data-dir {}` to download it again", shell_word(data_dir))
 }
 
-/// The path as a word for the shell, so that a remedy can be pasted.
+/// The path as a word for the shell, so that users can paste the command.
 fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+~:\\".contains(c);
@@ -47,7 +47,7 @@ pub(crate) fn open_maybe_gzip(path: &Path, remedy: &str) -> Result<Box<dyn Read>
     if start.starts_with(&GZIP_MAGIC) { Ok(Box::new(MultiGzDecoder::new(file))) } else { Ok(Box::new(file)) }
 }
 
-/// What came of reading a stream to its end.
+/// The result of reading a stream.
 pub(crate) struct Content {
     /// The bytes that could be read.
     pub bytes: Vec<u8>,
@@ -72,7 +72,7 @@ pub(crate) fn read_whole(reader: impl Read, limit: u64, path: &Path, remedy: &st
         return Err(broken_stream(path, error, content.bytes.len(), remedy));
     }
     if content.too_long {
-        return Err(DataError::bad(path, format!("holds more than {limit} bytes, the most that is read"), remedy));
+        return Err(DataError::bad(path, format!("holds more than {limit} bytes, the limit"), remedy));
     }
     Ok(content.bytes)
 }

@@ -10,7 +10,7 @@ use super::text::{TextSplit, utf8};
 use std::path::{Path, PathBuf};
 
 pub(crate) const ARCHIVE: &str = "simple-examples.tgz";
-/// Where the files lie below the folder, for one who has unpacked the archive there.
+/// The folders that hold the files, below the one in which a user unpacked the archive.
 pub(crate) const FOLDERS: [&str; 3] = ["", "simple-examples/data", "data"];
 const PARTS: [&str; 3] = ["train", "valid", "test"];
 /// Ten times the largest of the files.
@@ -19,7 +19,7 @@ const MOST_FILE_BYTES: u64 = 100_000_000;
 /// How a file writes its characters.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
-    /// `ptb.char.*.txt`: characters apart by blanks, `_` for a blank.
+    /// `ptb.char.*.txt`: characters separated by blanks, `_` for a blank.
     Characters,
     /// `ptb.*.txt`: words.
     Words,
@@ -32,14 +32,14 @@ impl Form {
 }
 
 /// Loads the Penn Treebank from `data_dir/ptb/` or `data_dir/`: the archive `simple-examples.tgz`, the character files
-/// `ptb.char.{train,valid,test}.txt` or the word files `ptb.{train,valid,test}.txt`, the first of these that is there.
-/// The files may also lie in `simple-examples/data/`. All of them give the same symbols.
+/// `ptb.char.{train,valid,test}.txt` or the word files `ptb.{train,valid,test}.txt`, the first of these that exists.
+/// The files may also be in `simple-examples/data/`. All of them give the same symbols.
 pub fn load_ptb(data_dir: &Path) -> Result<TextSplit> {
     let remedy = fetch_remedy("ptb", data_dir);
     let homes = [data_dir.join("ptb"), data_dir.to_path_buf()];
-    // The archive comes first, so that fetching it mends an unpacked file that is broken.
+    // The archive comes first, so that fetching it replaces a broken unpacked file.
     if let Some(archive) = first_file(homes.iter().map(|home| home.join(ARCHIVE))) {
-        // The word files of the archive are those that it is verified by.
+        // `sab data verify` checks the archive by its word files, so these are read.
         let names = PARTS.map(|part| Form::Words.file(part));
         let contents = members(&archive, &names, MOST_FILE_BYTES, &remedy)?;
         let paths = names.iter().map(|name| archive.join(name));
@@ -47,7 +47,7 @@ pub fn load_ptb(data_dir: &Path) -> Result<TextSplit> {
     }
     let folders = homes.iter().flat_map(|home| FOLDERS.map(|folder| home.join(folder)));
     let forms = folders.flat_map(|folder| [(folder.clone(), Form::Characters), (folder, Form::Words)]);
-    // A part of a set is better than none: the error then names what is missing from it.
+    // Part of a set is better than none: the error then names the missing files.
     let found = |least: usize| {
         forms
             .clone()
@@ -96,7 +96,7 @@ fn sentences(path: &Path, bytes: &[u8], form: Form, remedy: &str) -> Result<Stri
                     let mut characters = word.chars();
                     let (Some(character), None) = (characters.next(), characters.next()) else {
                         let problem =
-                            format!("is no character file: line {number} has `{word}` instead of a character");
+                            format!("is not a character file: line {number} has `{word}` instead of a character");
                         return Err(DataError::bad(path, problem, remedy));
                     };
                     text.push(if character == '_' { ' ' } else { character });

@@ -1,4 +1,4 @@
-//! Checking the data sets a user has.
+//! Checks the data sets that a user has.
 
 use super::catalogue::{CATALOGUE, DataSet, KnownFile};
 use super::digest::judge;
@@ -6,16 +6,16 @@ use super::error::{DataError, Result};
 use super::files::first_file;
 use std::path::{Path, PathBuf};
 
-/// What a file turned out to be.
+/// The state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Exactly the file it should be.
+    /// Exactly the right file.
     Good,
-    /// A right beginning; the text says how much.
+    /// The beginning of the right file; the text says how much of it.
     Prefix(String),
-    /// Another file; the text says in what it differs.
+    /// Another file; the text names the difference.
     Wrong(String),
-    /// Needed to complete the set, but not there.
+    /// Needed to complete the set, but missing.
     Missing,
 }
 
@@ -26,14 +26,14 @@ pub struct FileReport {
     pub set: String,
     /// The file.
     pub path: PathBuf,
-    /// What it turned out to be.
+    /// Its state.
     pub verdict: Verdict,
 }
 
-/// Checks every known file in a data directory. A set of which nothing is there is left out; of one that is there in
-/// part, the files that are missing are reported too.
+/// Checks every known file in a data directory. A set without any file is left out. For a set with some of its files,
+/// the missing ones are reported too.
 pub fn verify(data_dir: &Path) -> Result<Vec<FileReport>> {
-    // Unlike a missing set, a missing directory is a slip of the user's.
+    // Unlike a missing set, a missing directory is a mistake of the user's.
     std::fs::read_dir(data_dir)
         .map_err(|e| DataError::reading(data_dir, e, "give the directory with the data sets as `--data-dir`"))?;
     let mut reports = Vec::new();
@@ -55,10 +55,10 @@ pub fn verify_set(set: &DataSet, data_dir: &Path) -> Result<Vec<FileReport>> {
     }
     let there = |places: &Vec<Place>| places.iter().filter(|place| place.found.is_some()).count();
     let complete = forms.iter().any(|places| there(places) == places.len());
-    // The first of those that are most complete, since `max_by_key` takes the last.
+    // The first of the most complete forms: reversed, because `max_by_key` takes the last.
     let fullest = forms.iter().rev().max_by_key(|places| there(places)).filter(|places| there(places) > 0);
     if !complete && let Some(places) = fullest {
-        // A file that is there packed in place of unpacked, or the other way round, is not missed.
+        // A file that exists packed instead of unpacked, or the other way round, is not missing.
         let stem = |path: &Path| Some(path.file_name()?.to_string_lossy().trim_end_matches(".gz").to_string());
         let have: Vec<_> = reports.iter().map(|r| stem(&r.path)).collect();
         let missing = places.iter().filter(|p| p.found.is_none() && !have.contains(&stem(&p.expected)));
@@ -67,7 +67,7 @@ pub fn verify_set(set: &DataSet, data_dir: &Path) -> Result<Vec<FileReport>> {
     Ok(reports)
 }
 
-/// The files of a set that is there unpacked, complete and right, and nothing of its downloads.
+/// The files of a set that is unpacked, complete and right, if none of its downloads exists.
 pub(crate) fn good_unpacked(set: &DataSet, data_dir: &Path) -> Result<Option<Vec<PathBuf>>> {
     let forms = forms(set, data_dir);
     let Some((downloads, unpacked)) = forms.split_first() else { return Ok(None) };
@@ -84,14 +84,14 @@ pub(crate) fn good_unpacked(set: &DataSet, data_dir: &Path) -> Result<Option<Vec
     Ok(None)
 }
 
-/// A file of a set: its content, the place where it should be, and the one where it is.
+/// A file of a set: its content, the path where it should be, and the path where it is.
 struct Place<'a> {
     known: &'a KnownFile<'a>,
     expected: PathBuf,
     found: Option<PathBuf>,
 }
 
-/// The forms in which a set can be there: as downloaded, then unpacked.
+/// The forms that a set can have: as downloaded, then unpacked.
 fn forms<'a>(set: &DataSet<'a>, data_dir: &Path) -> Vec<Vec<Place<'a>>> {
     let homes = [data_dir.join(set.name), data_dir.to_path_buf()];
     let place = |known: &'a KnownFile<'a>, folders: &[&str]| {

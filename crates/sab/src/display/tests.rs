@@ -1,4 +1,4 @@
-//! What each style shows.
+//! The output of each style.
 
 use super::bar::Bar;
 use super::dashboard::{State, draw};
@@ -61,7 +61,7 @@ fn validation(update: u64, best: bool) -> Validation {
 }
 
 #[test]
-fn a_throttle_says_yes_once_in_a_while() {
+fn a_throttle_says_yes_once_per_interval() {
     let (seconds, mut throttle) = clock();
     let mut yes = Vec::new();
     for second in 0..=12 {
@@ -72,7 +72,7 @@ fn a_throttle_says_yes_once_in_a_while() {
 }
 
 #[test]
-fn lines_have_matching_columns_and_come_now_and_then() {
+fn lines_have_matching_columns_and_are_limited_in_number() {
     let output = Output::default();
     let (seconds, throttle) = clock();
     let mut lines = Lines::new(output.clone(), Form::Text, throttle, "copy, T = 100");
@@ -177,7 +177,7 @@ fn closed_output_does_not_stop_the_training() {
 }
 
 #[test]
-fn the_bar_stands_below_its_results() {
+fn the_bar_is_below_its_results() {
     let terminal = InMemoryTerm::new(10, 90);
     let mut bar = Bar::new(ProgressDrawTarget::term_like(Box::new(terminal.clone())), "copy, T = 100");
     bar.progress(&progress(10_000, 0.8123));

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The one key of a file's metadata: a JSON text, so that the bytes of a file do not depend on the order of a map.
+/// The one key of a file's metadata: a JSON text, so that a file's bytes do not depend on the order of a map.
 const METADATA: &str = "sab";
 
 /// Files larger than this are not ours.

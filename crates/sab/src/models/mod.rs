@@ -29,8 +29,8 @@ pub enum Model {
     Transformer(TransformerModel),
 }
 
-/// Burn has one source of random numbers for the whole process: whoever seeds it must be alone with it until the
-/// weights are drawn.
+/// Burn has one source of random numbers for the whole process, so only one model at a time may seed it and draw its
+/// weights.
 static BURNS_NUMBERS: Mutex<()> = Mutex::new(());
 
 impl Model {

@@ -20,7 +20,7 @@ pub struct Parameter {
 /// All parameters of a model at one moment, in the model's order.
 pub type Snapshot = Vec<Parameter>;
 
-/// Where a visitor is in a model.
+/// The path of a visitor in a model.
 #[derive(Default)]
 struct Path(Vec<String>);
 
@@ -42,7 +42,7 @@ impl Path {
     }
 }
 
-/// The kind of a [`Model`] is no part of its parameters' names.
+/// The variant of [`Model`] is not part of a parameter's name.
 fn is_enum(container: &str) -> bool {
     container.starts_with("Enum:")
 }

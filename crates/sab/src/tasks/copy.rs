@@ -22,7 +22,7 @@ const MARKER: i32 = 9;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copy {
-    /// The paper's T; a sequence has 20 steps more.
+    /// The paper's T; a sequence has 20 more steps.
     pub length: usize,
     /// The weight of the mean loss on the blanks beside that on the digits. With 0 only the digits count, and the
     /// network learns nothing about waiting. `None`, `"auto"` in a file, weighs every step the same, as the paper does.

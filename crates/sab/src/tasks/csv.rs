@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Which column of a table is what. An empty name stands for the usual place.
+/// The roles of the columns of a table. An empty name stands for the usual position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Csv {
@@ -135,8 +135,7 @@ impl LabelledSequences {
         Ok(Self::scaled(table, split, features, values))
     }
 
-    /// Another table than the one that a model learned from, for judging the model on all of it: read and scaled by
-    /// what is kept with the model.
+    /// A new table to judge a model on, all of it: read and scaled by the facts saved with the model.
     fn of_model(file: &Path, facts: &TaskFacts) -> Result<Self> {
         let table = load_table(file, &facts.layout())?;
         let width = table.feature_names.len();

@@ -1,4 +1,4 @@
-//! [`HeldOut`]: the validation and test sequences of a task that makes its own.
+//! [`HeldOut`]: the validation and test sequences of a task that generates its own.
 
 use super::Split;
 use crate::error::Result;
@@ -8,7 +8,7 @@ use crate::settings::at_least_one;
 /// Held-out sequences are the same for every seed of training, so that runs compare.
 const SEED: u64 = 0;
 
-/// How many sequences a task that makes its own holds out: sequence 7 of a split is the same in any batch.
+/// The numbers of held-out sequences of a task that generates them. Sequence 7 of a split is the same in any batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldOut {
     /// Sequences that validate.

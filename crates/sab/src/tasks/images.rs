@@ -9,8 +9,8 @@ use crate::settings::TrainSettings;
 use attentive::{Initialization, SabLstmConfig};
 use std::ops::Range;
 
-/// One pixel a step, scaled to -0.5..0.5; the class is asked for on the last step. The last images of the training set
-/// validate.
+/// One pixel per step, scaled to -0.5..0.5; the class is asked for on the last step. The last images of the training
+/// set validate.
 #[derive(Debug)]
 pub(super) struct PixelByPixel {
     set: ImageSet,
@@ -23,9 +23,9 @@ pub(super) struct PixelByPixel {
 /// Variations of the training images: the same object seen differently, so that the model memorises less.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Views {
-    /// Left for right, every second one.
+    /// Mirrors every second image left for right.
     pub(super) mirror: bool,
-    /// Pixels that they are moved by at most, in each direction.
+    /// The largest shift in each direction, in pixels.
     pub(super) shift: usize,
 }
 
@@ -61,7 +61,7 @@ impl PixelByPixel {
         let have = set.train.len();
         if validation >= have {
             return Err(LabError::Config(format!(
-                "`task.validation` is {validation}, but there are {have} training images: some must be left to train"
+                "`task.validation` is {validation}, but there are {have} training images: some must remain for training"
             )));
         }
         let permutation = permutation_seed.map(|seed| {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_mirrors_and_moves_and_the_edge_goes_on() {
+    fn a_view_mirrors_and_moves_and_repeats_the_edge() {
         let seen = |view: View| [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|place| view.pixel_at(place, 3));
         assert_eq!(seen(View::default()), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(seen(View { mirrored: true, ..View::default() }), [2, 1, 0, 5, 4, 3, 8, 7, 6]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn training_images_are_shown_in_all_views_by_lot_and_held_out_images_as_they_are() {
+    fn training_images_are_shown_in_random_views_and_held_out_images_as_they_are() {
         let (plain, varied) = (task(Views::default()), task(Views { mirror: true, shift: 1 }));
         let mut seen = std::collections::BTreeSet::new();
         for update in 0..100 {

@@ -1,4 +1,4 @@
-//! Tasks: where sequences come from and how answers are judged.
+//! Tasks: the sources of sequences and the judges of answers.
 //!
 //! Each task has a file: its keys with their defaults and limits, the model and the training that suit it, and its
 //! batches. A new task is such a file, its `mod` line, and a line in the registry below.
@@ -92,7 +92,7 @@ impl OutputKind {
     }
 }
 
-/// Where sequences come from and how answers are judged.
+/// A source of sequences and a judge of answers.
 pub trait Task: Send + Sync {
     /// The kind of a step.
     fn input(&self) -> InputKind;

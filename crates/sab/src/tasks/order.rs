@@ -1,9 +1,9 @@
-//! The order of training data: shuffled anew for each pass, and a function of the seed and the update alone.
+//! The order of training data: reshuffled for each pass, and a function of the seed and the update alone.
 
 use crate::rng::{Draws, Purpose};
 use std::sync::Mutex;
 
-/// Which items make a batch. Remembers the order of the pass it was last asked about.
+/// Chooses the items of each batch. Remembers the order of the latest pass.
 #[derive(Debug, Default)]
 pub struct EpochOrder {
     last: Mutex<Option<Pass>>,
@@ -27,7 +27,7 @@ impl EpochOrder {
         let batches = Self::batches(count, rows);
         let (epoch, place) = (update / batches, (update % batches) as usize);
         let key = (seed, epoch, count);
-        // A poisoned lock holds an order all the same: it is replaced as a whole.
+        // A poisoned lock still holds a whole order, because an order is only replaced as a whole.
         let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if last.as_ref().is_none_or(|pass| pass.of != key) {
             let mut order: Vec<u32> = (0..count as u32).collect();

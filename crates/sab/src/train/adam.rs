@@ -1,6 +1,6 @@
 //! [`Adam`] over all parameters at once, with clipping by the global norm.
 //!
-//! Burn's own optimizer clips each tensor by itself and takes several passes over memory; here the clipped gradient,
+//! Burn's own optimizer clips each tensor by itself and takes several passes over memory. Here the clipped gradient,
 //! both moments and the step are one pass, and the moments are plain vectors that a checkpoint can hold.
 
 use crate::error::{LabError, Result};
@@ -13,7 +13,7 @@ use rayon::prelude::*;
 /// Numbers in one piece of work: a fixed size, so that sums do not depend on the number of threads.
 const PIECE: usize = 1 << 14;
 
-/// Parameters smaller than this are not worth waking other threads for.
+/// Smaller parameters are not worth waking other threads for.
 const WORTH_SHARING: usize = 1 << 20;
 
 /// Gradients are squared in single precision: a norm of this or more, after clipping, is as good as infinite.
@@ -69,13 +69,14 @@ struct Collect<'a> {
 
 impl ModuleVisitor for Collect<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        // Removed, so that nobody else holds its memory and it need not be copied.
+        // Removed, so that its memory has one owner and need not be copied.
         self.found.push(param.val().grad_remove(self.gradients).map_or(Ok(Vec::new()), numbers));
     }
 }
 
 impl Adam {
-    /// An optimizer that has made no update. Of the settings it uses the decay rates, the constant and the weight decay.
+    /// An optimizer that has made no update. It uses the decay rates, the constant and the weight decay of
+    /// the settings.
     pub fn new(settings: &TrainSettings, model: &Model) -> Result<Self> {
         let zeros: Vec<Vec<f32>> =
             model.snapshot()?.iter().map(|parameter| vec![0.0; parameter.values.len()]).collect();
@@ -138,7 +139,7 @@ impl Adam {
     }
 }
 
-/// What names of saved moments begin with.
+/// The prefixes of the names of saved moments.
 pub(super) const FIRST: &str = "adam.first.";
 pub(super) const SECOND: &str = "adam.second.";
 

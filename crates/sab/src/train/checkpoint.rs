@@ -50,13 +50,13 @@ struct Facts {
     // Checkpoints of version 0.1.0 and before call it `standing`.
     #[serde(alias = "standing")]
     state: TrainState,
-    /// The experiment, so that a checkpoint is not taken for that of another.
+    /// The experiment, so that a checkpoint cannot continue another one.
     experiment: String,
 }
 
 /// A checkpoint in memory.
 pub struct Checkpoint {
-    /// Where training stands.
+    /// The progress of training.
     pub state: TrainState,
     /// The model's parameters.
     pub parameters: Snapshot,
@@ -107,7 +107,7 @@ pub fn latest(
     Ok(Some((facts.state, model, adam)))
 }
 
-/// An experiment without the path of its file: the content of the file is checked elsewhere, its place does not matter.
+/// An experiment without the path of its file: the file's content is checked elsewhere, and its path does not matter.
 /// Keys that did not exist yet have their defaults.
 fn without_file(experiment: &str) -> Option<toml::Table> {
     let experiment = Experiment::of_text(experiment, "the checkpoint", &[]).ok()?;
@@ -178,7 +178,7 @@ fn stopped() -> LabError {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Whoever cares has called `finish`; what was handed over is written all the same.
+        // Callers that want the error call `finish`. Jobs that were handed over are written either way.
         let _ = self.finish();
     }
 }

@@ -1,4 +1,4 @@
-//! The trainer: one update after another, from a run directory and into it.
+//! The trainer: runs updates, reading its state from a run directory and writing it back.
 
 mod adam;
 pub mod checkpoint;
@@ -85,7 +85,7 @@ pub struct Trainer<'a> {
     run: RunDir,
     began: Instant,
     seconds_before: f64,
-    /// Where the current rate of updates is measured from.
+    /// The start of the interval over which the update rate is measured.
     pace: (Instant, u64),
     last_checkpoint: Option<u64>,
 }
@@ -158,12 +158,12 @@ impl<'a> Trainer<'a> {
         self.threads
     }
 
-    /// Where it trains, with autodiff.
+    /// The device, with autodiff.
     pub fn device(&self) -> &Device {
         &self.learner.device
     }
 
-    /// The same in words.
+    /// The device, as `environment.json` describes it.
     pub(crate) fn device_use(&self) -> &DeviceUse {
         &self.device_use
     }
@@ -187,8 +187,7 @@ impl<'a> Trainer<'a> {
             }
             self.trace_attention()?;
             self.update()?;
-            // Twice an interval: one may still be on its way to the disk when a kill falls, and no more than the
-            // interval is lost.
+            // Twice per interval: a kill may interrupt the latest write, and then loses no more than the interval.
             let due = |every: u64| self.state.update.is_multiple_of(every);
             let (validate, save) =
                 (due(self.settings.validate_every), due((self.settings.checkpoint_every / 2).max(1)));
