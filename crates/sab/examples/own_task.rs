@@ -13,13 +13,15 @@
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use attentive::ForwardOptions;
+use burn::module::Module;
 use burn::tensor::Device;
-use sab::experiment::Experiment;
+use sab::experiment::{Experiment, TrainSettings};
 use sab::models::Model;
 use sab::rng::{Draws, Purpose};
 use sab::tasks::{Answers, Asked, Batch, HeldOut, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, metric};
-use sab::train::{Adam, Learner, Rates, evaluate};
+use sab::train::{Adam, Learner, evaluate};
 use std::error::Error;
+use std::ops::Range;
 
 const NAMES: usize = 4;
 const NOISE: usize = 4;
@@ -57,14 +59,12 @@ impl Task for Recall {
         self.batch(rows, |row| Draws::new(Purpose::Training, seed, update * rows as u64 + row as u64))
     }
 
-    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        self.held_out.batches(split, rows)
+    fn held_out(&self, split: Split) -> usize {
+        self.held_out.of(split)
     }
 
-    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
-        let range = self.held_out.batch(split, number, rows);
-        let first = range.start;
-        self.batch(range.len(), |row| HeldOut::draws(split, first + row))
+    fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
+        self.batch(sequences.len(), |row| HeldOut::draws(split, sequences.start + row))
     }
 
     fn metrics(&self, tally: &Tally) -> Metrics {
@@ -80,7 +80,7 @@ pub fn run() -> Result<f64, Box<dyn Error>> {
     let settings = Experiment::of_text("[task]\nname = \"copy\"\n[model]\nhidden = 32", "the example", &[])?.model;
     let device = Device::flex().autodiff();
     let model = Model::new(&settings, task.input(), task.output(), 1, &device)?;
-    let adam = Adam::new(Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }, &model)?;
+    let adam = Adam::new(&TrainSettings::default(), &model)?;
     let mut learner = Learner { model, adam, clip: Some(1.0), device: device.clone() };
     let updates = 200;
     for update in 0..updates {

@@ -12,9 +12,10 @@
 
 use attentive::{ForwardOptions, KTop, KTrunc, Path, SabLstmConfig, arithmetic_limit};
 use burn::tensor::Device;
+use sab::experiment::TrainSettings;
 use sab::models::{Model, SabModel};
 use sab::tasks::{Answers, Asked, Batch, Input};
-use sab::train::{Adam, Learner, Rates};
+use sab::train::{Adam, Learner};
 use std::error::Error;
 use std::time::Instant;
 
@@ -131,8 +132,8 @@ impl Step {
         let mut batch = Batch { rows, steps, input, asked, answers: Answers::Unknown };
         let answers = batch.answer_count();
         batch.answers = Answers::Classes((0..answers).map(|_| draw(case.classes as u32) as i32).collect());
-        let model = Model::Sab(Box::new(SabModel::new(&case.config, case.classes, &device)?));
-        let adam = Adam::new(Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }, &model)?;
+        let model = Model::Sab(SabModel::new(&case.config, case.classes, &device)?);
+        let adam = Adam::new(&TrainSettings::default(), &model)?;
         Ok(Self { learner: Learner { model, adam, clip: Some(LARGEST_NORM), device }, batch, options })
     }
 

@@ -1,11 +1,11 @@
-//! [`DeviceName`]: where a model runs, and the one place that turns its name into a device of Burn.
+//! [`DeviceName`]: the device that a model runs on, and its translation into a device of Burn.
 
 use crate::error::{LabError, Result};
 use burn::tensor::Device;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// Where a model runs: the values of `--device`.
+/// The device that a model runs on: the values of `--device`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceName {
@@ -24,12 +24,22 @@ impl DeviceName {
     pub fn open(self) -> Result<Device> {
         match self {
             Self::Cpu => Ok(cpu()),
+            #[cfg(feature = "wgpu")]
             Self::Wgpu => wgpu(),
+            #[cfg(feature = "cuda")]
             Self::Cuda => cuda(),
+            #[cfg(not(all(feature = "wgpu", feature = "cuda")))]
+            other => {
+                let feature = other.name();
+                Err(LabError::Config(format!(
+                    "this sab was built without {feature}: `cargo install --path crates/sab --features {feature}` \
+                     adds it"
+                )))
+            }
         }
     }
 
-    /// As it is written.
+    /// The name as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -62,12 +72,12 @@ fn wgpu() -> Result<Device> {
     use burn::tensor::wgpu::WgpuInitError;
     use std::sync::OnceLock;
 
-    // A device that Burn opens by itself, at the first tensor, panics if there is no adapter; opened here it says why.
-    // It can be opened once in a process.
+    // If Burn opens the device at the first tensor, it panics without an adapter; opened here, it returns an error. A
+    // process can open it once.
     static OPENED: OnceLock<std::result::Result<Device, String>> = OnceLock::new();
     let opened = OPENED.get_or_init(|| match Device::wgpu_options().init() {
         Ok(device) => Ok(device),
-        // Somebody has used it before, so it is there.
+        // It is already open.
         Err(WgpuInitError::Registration { .. }) => Ok(Device::wgpu(DeviceKind::DefaultDevice)),
         Err(why) => Err(why.to_string()),
     });
@@ -82,28 +92,11 @@ fn wgpu() -> Result<Device> {
 fn cuda() -> Result<Device> {
     use burn::tensor::DeviceType;
 
-    // Burn panics at the first tensor if there is no driver or no GPU; it can be asked for a list before.
+    // Burn panics at the first tensor if there is no driver or no GPU, so the list of devices is read first.
     let found = Device::enumerate(DeviceType::Cuda);
     found.into_iter().next().ok_or_else(|| {
         LabError::Config(
             "`--device cuda` finds no NVIDIA GPU or no driver for it on this machine: use `--device cpu`".into(),
         )
     })
-}
-
-#[cfg(not(feature = "wgpu"))]
-fn wgpu() -> Result<Device> {
-    Err(not_built("wgpu"))
-}
-
-#[cfg(not(feature = "cuda"))]
-fn cuda() -> Result<Device> {
-    Err(not_built("cuda"))
-}
-
-#[cfg(not(all(feature = "wgpu", feature = "cuda")))]
-fn not_built(feature: &str) -> LabError {
-    LabError::Config(format!(
-        "this sab was built without {feature}: `cargo install --path crates/sab --features {feature}` builds it with it"
-    ))
 }

@@ -71,7 +71,7 @@ impl LabError {
     /// The exit code of the command; `sab --help` lists them.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Data(crate::data::DataError::UnknownSet { .. }) => 2,
+            Self::Config(_) | Self::Data(crate::data::DataError::UnknownSet(_)) => 2,
             Self::Data(_) => 3,
             Self::Run(_) | Self::File { .. } => 4,
             Self::Diverged(_) => 5,

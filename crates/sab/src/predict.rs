@@ -83,7 +83,7 @@ impl Predictor {
                 folder.display()
             )));
         }
-        // An older config.json does not have all that is needed here; the run's settings may.
+        // An older config.json may lack facts that the run's settings have.
         if config.facts.on.is_none()
             && let Ok(run) = RunDir::open(folder)
         {
@@ -243,11 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_memory_at_once_is_bounded() {
+    fn questions_in_memory_at_once_are_bounded() {
         assert_eq!(at_once(&questions(&[3; 500])), ROWS_AT_ONCE);
         assert_eq!(at_once(&questions(&[STEPS_AT_ONCE / 4; 9])), 4);
         assert_eq!(at_once(&questions(&[1, STEPS_AT_ONCE / 2, STEPS_AT_ONCE])), 2);
-        // What is longer than that is alone.
+        // A longer sequence is answered alone.
         assert_eq!(at_once(&questions(&[STEPS_AT_ONCE + 1, 1])), 1);
     }
 

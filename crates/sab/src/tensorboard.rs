@@ -21,8 +21,8 @@ const MOST_FILES_OF_ONE_SECOND: u32 = 1000;
 
 /// Writes scalars to one event file.
 ///
-/// Times are seconds since 1970. Points reach the file at [`flush`](Self::flush) or when the writer is dropped. Dropping
-/// hides errors, so a run flushes whenever it reports.
+/// Times are seconds since 1970. Points reach the file at [`flush`](Self::flush) or when the writer is dropped.
+/// Dropping hides errors, so a run flushes whenever it reports.
 #[derive(Debug)]
 pub struct EventWriter {
     file: BufWriter<File>,
@@ -60,7 +60,7 @@ impl EventWriter {
         self.event(wall_time, step, &bytes_field(5, &summary))
     }
 
-    /// Hands everything written so far to the operating system, so that a TensorBoard that is watching sees it.
+    /// Hands everything written so far to the operating system, where a running TensorBoard sees it.
     pub fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
@@ -112,7 +112,7 @@ fn record(payload: &[u8]) -> Vec<u8> {
     record
 }
 
-/// CRC-32C, masked as TFRecord asks, so that the checksum of data that holds checksums stays sound.
+/// CRC-32C, masked as TFRecord requires, because data may contain checksums itself.
 fn masked_crc(bytes: &[u8]) -> u32 {
     CRC_32C.checksum(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -142,29 +142,4 @@ fn push_varint(out: &mut Vec<u8>, mut value: u64) {
         value >>= 7;
     }
     out.push(value as u8);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_masked_checksum_is_that_of_tensorflow() {
-        // RFC 3720 gives e3069283 for "123456789"; masking it is arithmetic on that.
-        assert_eq!(CRC_32C.checksum(b"123456789"), 0xe306_9283);
-        assert_eq!(masked_crc(b"123456789"), 0xe306_9283_u32.rotate_right(15).wrapping_add(0xa282_ead8));
-    }
-
-    #[test]
-    fn varints_have_seven_bits_a_byte() {
-        let encoded = |value| {
-            let mut out = Vec::new();
-            push_varint(&mut out, value);
-            out
-        };
-        assert_eq!(encoded(0), [0]);
-        assert_eq!(encoded(127), [127]);
-        assert_eq!(encoded(300), [0xac, 0x02]);
-        assert_eq!(encoded(u64::MAX), [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]);
-    }
 }

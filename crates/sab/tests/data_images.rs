@@ -167,7 +167,10 @@ fn cifar10_is_the_same_from_the_archive_and_unpacked_with_colours_side_by_side()
 fn a_fetched_cifar10_archive_prevails_over_a_broken_unpacked_file() {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "cifar10/cifar-10-batches-bin/data_batch_1.bin", "broken");
-    says(load_cifar10(dir.path()), &["data_batch_1.bin is truncated or no CIFAR-10 batch", "sab data fetch cifar10"]);
+    says(
+        load_cifar10(dir.path()),
+        &["data_batch_1.bin is truncated or not a CIFAR-10 batch", "sab data fetch cifar10"],
+    );
     put(dir.path(), "cifar10/cifar-10-binary.tar.gz", tar_gz(&cifar_members(1)));
     assert!(load_cifar10(dir.path()).is_ok());
 }

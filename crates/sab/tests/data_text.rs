@@ -28,8 +28,8 @@ fn a_character_outside_the_alphabet_is_named_with_its_place() {
 
 #[test]
 fn a_bad_alphabet_is_refused_even_from_a_file() {
-    says(Alphabet::new(vec!['a', 'b', 'a']), &["'a' stands twice"]);
-    says(Alphabet::new(vec!['ä', 'ä']), &["'ä' stands twice"]);
+    says(Alphabet::new(vec!['a', 'b', 'a']), &["'a' occurs twice"]);
+    says(Alphabet::new(vec!['ä', 'ä']), &["'ä' occurs twice"]);
     says(Alphabet::new(vec![]), &["at least one"]);
     says(Alphabet::of((0..70_000).filter_map(char::from_u32)), &["too large"]);
     assert!(serde_json::from_str::<Alphabet>("\"aa\"").is_err());
@@ -58,7 +58,7 @@ fn bad_texts_are_errors() {
     put(dir.path(), "t.txt", "");
     says(load_text(&path), &["is empty"]);
     put(dir.path(), "t.txt", "ä".repeat(999));
-    says(load_text(&path), &["too short", "999 characters, 1000 are needed"]);
+    says(load_text(&path), &["too short", "999 characters and needs 1000"]);
     put(dir.path(), "t.txt", [b"a".repeat(1234).as_slice(), b"\xff", b"a"].concat());
     says(load_text(&path), &["not UTF-8", "offset 1234"]);
     let many: String = (0x100..).filter_map(char::from_u32).take(65_001).collect();
@@ -160,7 +160,7 @@ fn bad_penn_treebank_files_are_errors() {
         put(dir.path(), &format!("ptb/{name}"), bytes);
     }
     put(dir.path(), "ptb/ptb.char.test.txt", WORDS[0]);
-    says(load_ptb(dir.path()), &["ptb.char.test.txt is no character file: line 1 has `aer`"]);
+    says(load_ptb(dir.path()), &["ptb.char.test.txt is not a character file: line 1 has `aer`"]);
     let good = tar_gz(&ptb_members(true));
     for end in 0..good.len() {
         put(dir.path(), "ptb/simple-examples.tgz", &good[..end]);

@@ -4,6 +4,7 @@
 mod common;
 
 use attentive::ForwardOptions;
+use burn::module::Module;
 use burn::module::{ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use common::{Place, TINY, metrics, tiny_copy};

@@ -2,16 +2,14 @@
 
 mod common;
 
-use burn::module::{ModuleVisitor, Param};
+use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::{AdamConfig, AdamWConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use common::{Place, checkpoints, metrics, tiny_copy};
-use sab::experiment::{Experiment, parse_value};
+use sab::experiment::{Experiment, TrainSettings, parse_value};
 use sab::models::{Model, Snapshot, file};
 use sab::tasks::{InputKind, OutputKind};
-use sab::train::{Adam, GradientSet, LARGEST_NORM, Rates};
-
-const RATES: Rates = Rates { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 };
+use sab::train::{Adam, GradientSet, LARGEST_NORM};
 
 fn model(hidden: usize) -> Model {
     let settings = [("model.hidden".to_string(), parse_value(&hidden.to_string()))];
@@ -85,9 +83,10 @@ impl Plain {
 
     fn step(&mut self, values: &mut [f32], gradient: &[f32], learning_rate: f64, scale: f64) {
         self.steps += 1;
-        let (beta1, beta2, epsilon) = (RATES.beta1 as f32, RATES.beta2 as f32, RATES.epsilon as f32);
-        let rate = (learning_rate / (1.0 - RATES.beta1.powi(self.steps))) as f32;
-        let root = (1.0 / (1.0 - RATES.beta2.powi(self.steps)).sqrt()) as f32;
+        let usual = TrainSettings::default();
+        let (beta1, beta2, epsilon) = (usual.beta1 as f32, usual.beta2 as f32, usual.epsilon as f32);
+        let rate = (learning_rate / (1.0 - usual.beta1.powi(self.steps))) as f32;
+        let root = (1.0 / (1.0 - usual.beta2.powi(self.steps)).sqrt()) as f32;
         for ((value, gradient), (first, second)) in values.iter_mut().zip(gradient).zip(&mut self.moments) {
             let gradient = gradient * scale as f32;
             *first = beta1 * *first + (1.0 - beta1) * gradient;
@@ -98,16 +97,16 @@ impl Plain {
 }
 
 /// Twenty steps of ours and of an optimizer of Burn's end with the same numbers.
-fn twenty_steps_agree(rates: Rates, mut optimizer: ModuleOptimizer) {
+fn twenty_steps_agree(settings: &TrainSettings, mut optimizer: ModuleOptimizer) {
     let mut ours = model(8);
     let Model::Sab(mut burns) = ours.clone() else { panic!("a recurrent model") };
-    let mut adam = Adam::new(rates, &ours).expect("an optimizer");
+    let mut adam = Adam::new(settings, &ours).expect("an optimizer");
     let start = numbers(&ours);
     for round in 0..20 {
         let (chosen, rate) = (some(&ours, round), 0.01 / (round + 1) as f64);
         let theirs = backward(&Model::Sab(burns.clone()), &chosen);
-        let theirs = GradientsParams::from_grads(theirs, &*burns);
-        *burns = optimizer.step(rate, *burns, theirs);
+        let theirs = GradientsParams::from_grads(theirs, &burns);
+        burns = optimizer.step(rate, burns, theirs);
         let set = gradients(&ours, &chosen);
         ours = adam.step(ours, &set, rate, 1.0).expect("a step");
     }
@@ -121,20 +120,20 @@ fn twenty_steps_agree(rates: Rates, mut optimizer: ModuleOptimizer) {
 
 #[test]
 fn twenty_steps_agree_with_burns_adam() {
-    twenty_steps_agree(RATES, AdamConfig::new().with_epsilon(1e-8).init());
+    twenty_steps_agree(&TrainSettings::default(), AdamConfig::new().with_epsilon(1e-8).init());
 }
 
 #[test]
 fn twenty_steps_with_weight_decay_agree_with_burns_adamw() {
     // So strong that a twentieth of each weight goes.
     let burns = AdamWConfig::new().with_epsilon(1e-8).with_weight_decay(1.5).init();
-    twenty_steps_agree(Rates { weight_decay: 1.5, ..RATES }, burns);
+    twenty_steps_agree(&TrainSettings { weight_decay: 1.5, ..TrainSettings::default() }, burns);
 }
 
 #[test]
 fn steps_have_the_bits_of_plain_code() {
     let mut ours = model(8);
-    let mut adam = Adam::new(RATES, &ours).expect("an optimizer");
+    let mut adam = Adam::new(&TrainSettings::default(), &ours).expect("an optimizer");
     let mut values = numbers(&ours);
     let mut plain: Vec<Plain> = values.iter().map(|values| Plain::new(values.len())).collect();
     for round in 0..10 {
@@ -153,7 +152,7 @@ fn parameters_that_threads_share_have_the_bits_of_plain_code() {
     let mut ours = model(600);
     let largest = snapshot(&ours).iter().map(|parameter| parameter.values.len()).max();
     assert!(largest > Some(1 << 20), "{largest:?}");
-    let mut adam = Adam::new(RATES, &ours).expect("an optimizer");
+    let mut adam = Adam::new(&TrainSettings::default(), &ours).expect("an optimizer");
     let mut values = numbers(&ours);
     let mut plain: Vec<Plain> = values.iter().map(|values| Plain::new(values.len())).collect();
     for round in 0..2 {
@@ -172,7 +171,7 @@ fn parameters_that_threads_share_have_the_bits_of_plain_code() {
 #[test]
 fn the_first_step_has_the_size_of_the_learning_rate() {
     let before = model(6);
-    let mut adam = Adam::new(RATES, &before).expect("an optimizer");
+    let mut adam = Adam::new(&TrainSettings::default(), &before).expect("an optimizer");
     // Far above epsilon, and of any size.
     let ones: Vec<Vec<f32>> =
         some(&before, 0).into_iter().map(|all| all.iter().map(|x| x.signum() * (1.0 + x.abs())).collect()).collect();
@@ -223,7 +222,7 @@ fn the_largest_gradient_that_is_taken_leaves_moments_that_a_checkpoint_can_hold(
     chosen[0][0] = 0.99 * LARGEST_NORM as f32;
     let set = gradients(&start, &chosen);
     assert!(set.norm() < LARGEST_NORM, "the trainer does not refuse it");
-    let mut adam = Adam::new(RATES, &start).expect("an optimizer");
+    let mut adam = Adam::new(&TrainSettings::default(), &start).expect("an optimizer");
     let after = adam.step(start.clone(), &set, 0.01, 1.0).expect("a step");
     let bytes = file::to_bytes(&adam.moments(&snapshot(&after)), &serde_json::json!({})).expect("a file");
     let read = file::from_bytes::<serde_json::Value>(&bytes);
@@ -239,7 +238,7 @@ fn huge_gradients_that_are_clipped_move_weights_as_small_ones_do() {
     let huge: Vec<Vec<f32>> = small.iter().map(|all| all.iter().map(|x| x * factor).collect()).collect();
     let moved = |chosen: &[Vec<f32>]| {
         let set = gradients(&start, chosen);
-        let mut adam = Adam::new(RATES, &start).expect("an optimizer");
+        let mut adam = Adam::new(&TrainSettings::default(), &start).expect("an optimizer");
         numbers(&adam.step(start.clone(), &set, 0.01, 1.0 / set.norm()).expect("a step"))
     };
     assert!(moved(&small) == moved(&huge));
@@ -249,7 +248,8 @@ fn huge_gradients_that_are_clipped_move_weights_as_small_ones_do() {
 fn a_scale_is_a_multiplication_of_every_gradient() {
     let start = model(6);
     let scaled = |by: f32, scale: f64| {
-        let (mut model, mut adam) = (start.clone(), Adam::new(RATES, &start).expect("an optimizer"));
+        let (mut model, mut adam) =
+            (start.clone(), Adam::new(&TrainSettings::default(), &start).expect("an optimizer"));
         for round in 0..3 {
             let chosen: Vec<Vec<f32>> =
                 some(&start, round).iter().map(|all| all.iter().map(|x| x * by).collect()).collect();
@@ -268,7 +268,7 @@ fn a_parameter_without_gradient_stays_and_so_do_its_moments() {
     let mut chosen = some(&start, 0);
     chosen[2].clear();
     let set = gradients(&start, &chosen);
-    let mut adam = Adam::new(RATES, &start).expect("an optimizer");
+    let mut adam = Adam::new(&TrainSettings::default(), &start).expect("an optimizer");
     let after = adam.step(start.clone(), &set, 0.01, 1.0).expect("a step");
     let moments = adam.moments(&snapshot(&after));
     for (place, (before, after)) in numbers(&start).iter().zip(numbers(&after)).enumerate() {
@@ -287,15 +287,16 @@ fn saved_moments_go_on_bit_for_bit() {
         }
         model
     };
-    let mut whole = Adam::new(RATES, &start).expect("an optimizer");
+    let mut whole = Adam::new(&TrainSettings::default(), &start).expect("an optimizer");
     let right = go(start.clone(), &mut whole, 0..12);
 
-    let mut first = Adam::new(RATES, &start).expect("an optimizer");
+    let mut first = Adam::new(&TrainSettings::default(), &start).expect("an optimizer");
     let half = go(start.clone(), &mut first, 0..5);
     let (parameters, mut saved) = (snapshot(&half), first.moments(&snapshot(&half)));
     // A file has them in another order.
     saved.reverse();
-    let mut restored = Adam::restore(RATES, first.steps(), &parameters, saved).expect("all moments");
+    let mut restored =
+        Adam::restore(&TrainSettings::default(), first.steps(), &parameters, saved).expect("all moments");
     assert!(restored == first);
     let loaded = model(8).with_parameters(&parameters).expect("all parameters");
     let after = go(loaded, &mut restored, 5..12);
@@ -306,14 +307,16 @@ fn saved_moments_go_on_bit_for_bit() {
 #[test]
 fn moments_that_are_missing_or_of_another_shape_are_named() {
     let model = model(4);
-    let (parameters, moments) =
-        (snapshot(&model), Adam::new(RATES, &model).expect("an optimizer").moments(&snapshot(&model)));
+    let (parameters, moments) = (
+        snapshot(&model),
+        Adam::new(&TrainSettings::default(), &model).expect("an optimizer").moments(&snapshot(&model)),
+    );
     for place in [0, moments.len() - 1] {
         let (mut missing, mut turned) = (moments.clone(), moments.clone());
         missing.remove(place);
         turned[place].shape.push(1);
         for saved in [missing, turned] {
-            let why = Adam::restore(RATES, 3, &parameters, saved).expect_err("an error");
+            let why = Adam::restore(&TrainSettings::default(), 3, &parameters, saved).expect_err("an error");
             assert!(why.contains(&moments[place].name), "{why}");
         }
     }

@@ -77,7 +77,7 @@ fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize, device: D
     let settings = &experiment.train;
     let device = device.open()?.autodiff();
     let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
-    let adam = Adam::new(settings.into(), &model)?;
+    let adam = Adam::new(settings, &model)?;
     let mut learner = Learner { model, adam, clip: settings.clip, device };
     let batch = task.training_batch(settings.seed, 0, settings.batch);
     let mut began = Instant::now();

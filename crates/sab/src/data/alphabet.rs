@@ -1,8 +1,7 @@
-//! [`Alphabet`]: the characters a text is made of, and their numbers.
+//! [`Alphabet`]: the characters of a text and their numbers.
 
 use super::error::{DataError, Result};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
 
 /// The most symbols an alphabet may have; their numbers fit into `u16`.
 pub const MOST_SYMBOLS: usize = 65_000;
@@ -10,26 +9,17 @@ pub const MOST_SYMBOLS: usize = 65_000;
 /// A number that no symbol has.
 const NO_SYMBOL: u16 = u16::MAX;
 
-/// The characters of a text in a fixed order: a symbol's number is its place. Serialised as one string.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The characters of a text in a fixed order: a symbol's number is its position. Serialised as one string.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Alphabet {
     symbols: Vec<char>,
-    /// The numbers of the ASCII characters: nearly all of nearly every text, so they get by without hashing.
-    ascii: [u16; 128],
-    others: HashMap<char, u16>,
+    /// The number of each code point up to the largest of a symbol.
+    numbers: Vec<u16>,
 }
-
-impl PartialEq for Alphabet {
-    fn eq(&self, other: &Self) -> bool {
-        self.symbols == other.symbols
-    }
-}
-
-impl Eq for Alphabet {}
 
 impl Alphabet {
-    /// Makes an alphabet of at least one and at most [`MOST_SYMBOLS`] different characters.
+    /// An alphabet of at least one and at most [`MOST_SYMBOLS`] different characters.
     pub fn new(symbols: Vec<char>) -> Result<Self> {
         if symbols.is_empty() {
             return Err(DataError::Invalid("an alphabet needs at least one symbol".into()));
@@ -38,30 +28,21 @@ impl Alphabet {
             let text = format!("an alphabet of {} symbols is too large: {MOST_SYMBOLS} is the most", symbols.len());
             return Err(DataError::Invalid(text));
         }
-        let (mut ascii, mut others) = ([NO_SYMBOL; 128], HashMap::new());
+        let largest = symbols.iter().map(|symbol| *symbol as usize).max().unwrap_or(0);
+        let mut numbers = vec![NO_SYMBOL; largest + 1];
         for (&symbol, number) in symbols.iter().zip(0u16..) {
-            let earlier = match ascii.get_mut(symbol as usize) {
-                Some(slot) => std::mem::replace(slot, number) != NO_SYMBOL,
-                None => others.insert(symbol, number).is_some(),
-            };
-            if earlier {
-                return Err(DataError::Invalid(format!("symbol {symbol:?} stands twice in an alphabet")));
+            if std::mem::replace(&mut numbers[symbol as usize], number) != NO_SYMBOL {
+                return Err(DataError::Invalid(format!("symbol {symbol:?} occurs twice in an alphabet")));
             }
         }
-        Ok(Self { symbols, ascii, others })
+        Ok(Self { symbols, numbers })
     }
 
     /// The alphabet of all characters that occur, in the order of their code points.
     pub fn of(characters: impl IntoIterator<Item = char>) -> Result<Self> {
-        let (mut seen, mut others) = ([false; 128], BTreeSet::new());
-        for character in characters {
-            match seen.get_mut(character as usize) {
-                Some(slot) => *slot = true,
-                None => _ = others.insert(character),
-            }
-        }
-        let ascii = ('\0'..='\x7f').zip(seen).filter(|(_, seen)| *seen).map(|(character, _)| character);
-        Self::new(ascii.chain(others).collect())
+        let mut seen = vec![false; char::MAX as usize + 1];
+        characters.into_iter().for_each(|character| seen[character as usize] = true);
+        Self::new(('\0'..=char::MAX).filter(|character| seen[*character as usize]).collect())
     }
 
     /// The symbols in order.
@@ -80,11 +61,8 @@ impl Alphabet {
     }
 
     /// The number of a character.
-    pub fn number_of(&self, character: char) -> Option<u16> {
-        match self.ascii.get(character as usize) {
-            Some(&number) => (number != NO_SYMBOL).then_some(number),
-            None => self.others.get(&character).copied(),
-        }
+    fn number_of(&self, character: char) -> Option<u16> {
+        self.numbers.get(character as usize).copied().filter(|number| *number != NO_SYMBOL)
     }
 
     /// The numbers of a text's characters; a character outside the alphabet is an error that names it and its place.

@@ -1,4 +1,4 @@
-//! The data sets that are known by name: their files, where to get them, how to tell a good one, and their terms.
+//! The data sets that are known by name: their files, sources and checks, and the terms of use.
 //!
 //! The sha256 sums of the MNIST files, of the unpacked Penn Treebank files and of the CIFAR-10 batches were computed
 //! from files whose published md5 sums match (for the character files of the Penn Treebank, from which the word files
@@ -8,45 +8,23 @@
 
 use super::error::{DataError, Result};
 use super::{cifar10, ptb, text};
-use crate::suggest::nearest;
+use crate::suggest::did_you_mean;
 
 /// A data set that can be fetched and verified.
 #[derive(Clone, Copy, Debug)]
 pub struct DataSet<'a> {
-    /// The name by which it is asked for, and of its folder in the data directory.
+    /// Its name, and that of its folder in the data directory.
     pub name: &'a str,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub title: &'a str,
     /// The files to download.
-    pub downloads: &'a [Download<'a>],
-    /// The forms in which a user may have it unpacked; one complete form is enough.
+    pub downloads: &'a [KnownFile<'a>],
+    /// The forms in which a user may have it unpacked: one complete form is enough.
     pub unpacked: &'a [&'a [KnownFile<'a>]],
-    /// The folders, below that of the set, in which unpacked files may lie.
+    /// The folders below that of the set that may hold unpacked files.
     pub folders: &'a [&'a str],
     /// The terms of use, in one sentence.
     pub terms: &'a str,
-}
-
-/// A file to download.
-#[derive(Clone, Copy, Debug)]
-pub struct Download<'a> {
-    /// Its name.
-    pub file: &'a str,
-    /// The folders it can be had from, the official one first; the name of the file follows after a slash.
-    pub locations: &'a [&'a str],
-    /// Its size.
-    pub bytes: u64,
-    /// How to tell that it is right.
-    pub check: Check<'a>,
-}
-
-/// How to tell that a download is right.
-#[derive(Clone, Copy, Debug)]
-pub enum Check<'a> {
-    /// The sha256 of the file, in lower-case hexadecimal.
-    Sha256(&'a str),
-    /// The file is a gzipped tar archive with these members, whatever their folders.
-    Members(&'a [KnownFile<'a>]),
 }
 
 /// A file with a known content.
@@ -56,14 +34,26 @@ pub struct KnownFile<'a> {
     pub file: &'a str,
     /// Its size.
     pub bytes: u64,
-    /// Its sha256, in lower-case hexadecimal.
-    pub sha256: &'a str,
+    /// How to tell that it is right.
+    pub check: Check<'a>,
     /// Sizes and sha256 sums of beginnings, the shortest first: a file that ends early but agrees is a prefix.
     pub prefixes: &'a [(u64, &'a str)],
+    /// The folders to download it from, the official one first; the name of the file follows after a slash. Empty for
+    /// a file that comes out of an archive.
+    pub locations: &'a [&'a str],
+}
+
+/// How to tell that a file is right.
+#[derive(Clone, Copy, Debug)]
+pub enum Check<'a> {
+    /// The sha256 of the file, in lower-case hexadecimal.
+    Sha256(&'a str),
+    /// The file is a gzipped tar archive with these members, whatever their folders; each has a sha256.
+    Members(&'a [KnownFile<'a>]),
 }
 
 const fn known(file: &'static str, bytes: u64, sha256: &'static str) -> KnownFile<'static> {
-    KnownFile { file, bytes, sha256, prefixes: &[] }
+    KnownFile { file, bytes, check: Check::Sha256(sha256), prefixes: &[], locations: &[] }
 }
 
 /// All data sets.
@@ -80,9 +70,9 @@ pub const CATALOGUE: &[DataSet<'static>] = &[
     DataSet {
         name: "ptb",
         title: "Penn Treebank in T. Mikolov's version, 5.9 million characters",
-        downloads: &[Download {
+        downloads: &[KnownFile {
             file: ptb::ARCHIVE,
-            // The author's page, which is not always there, and the copy that PaddlePaddle downloads.
+            // The author's page, which is not always reachable, and the copy that PaddlePaddle downloads.
             locations: &[
                 "https://www.fit.vutbr.cz/~imikolov/rnnlm",
                 "http://www.fit.vutbr.cz/~imikolov/rnnlm",
@@ -90,6 +80,7 @@ pub const CATALOGUE: &[DataSet<'static>] = &[
             ],
             bytes: 34_869_662,
             check: Check::Members(&PTB_WORDS),
+            prefixes: &[],
         }],
         unpacked: &[&PTB_WORDS, &PTB_CHARACTERS],
         folders: &ptb::FOLDERS,
@@ -98,11 +89,9 @@ pub const CATALOGUE: &[DataSet<'static>] = &[
     DataSet {
         name: "text8",
         title: "text8, the first 100,000,000 characters of cleaned English Wikipedia",
-        downloads: &[Download {
-            file: "text8.zip",
+        downloads: &[KnownFile {
             locations: &["https://mattmahoney.net/dc", "http://mattmahoney.net/dc"],
-            bytes: 31_344_016,
-            check: Check::Sha256("a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232"),
+            ..known("text8.zip", 31_344_016, "a6640522afe85d1963ad56c05b0ede0a0c000dddc9671758a6cc09b7a38e5232")
         }],
         unpacked: &[&[TEXT8]],
         folders: &[""],
@@ -111,11 +100,9 @@ pub const CATALOGUE: &[DataSet<'static>] = &[
     DataSet {
         name: "cifar10",
         title: "CIFAR-10, 50,000 + 10,000 colour images of 32x32 pixels",
-        downloads: &[Download {
-            file: cifar10::ARCHIVE,
+        downloads: &[KnownFile {
             locations: &["https://www.cs.toronto.edu/~kriz"],
-            bytes: 170_052_171,
-            check: Check::Sha256("c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"),
+            ..known(cifar10::ARCHIVE, 170_052_171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd")
         }],
         unpacked: &[&CIFAR10_BATCHES],
         folders: &[cifar10::FOLDER, ""],
@@ -124,25 +111,25 @@ pub const CATALOGUE: &[DataSet<'static>] = &[
     },
 ];
 
-/// The data set of a name; the error for an unknown one lists the names there are and suggests the nearest.
+/// The data set of a name; the error for an unknown one suggests the nearest name or lists all.
 pub fn data_set(name: &str) -> Result<&'static DataSet<'static>> {
     CATALOGUE.iter().find(|set| set.name == name).ok_or_else(|| {
         let wanted = name.to_lowercase().replace(['-', '_', ' '], "");
-        let nearest = nearest(&wanted, CATALOGUE.iter().map(|set| set.name)).map(str::to_string);
-        let known = CATALOGUE.iter().map(|set| set.name.to_string()).collect();
-        DataError::UnknownSet { name: name.into(), nearest, known }
+        let known: Vec<&str> = CATALOGUE.iter().map(|set| set.name).collect();
+        let hint = did_you_mean(&wanted, &known, "data sets");
+        DataError::UnknownSet(format!("there is no data set `{name}`; {hint}"))
     })
 }
 
-/// The author's own site refuses downloads nowadays; these two serve the original files.
+/// The author's own site now refuses downloads; these two serve the original files.
 const MNIST_LOCATIONS: &[&str] =
     &["https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist"];
 
-const fn mnist(file: &'static str, bytes: u64, sha256: &'static str) -> Download<'static> {
-    Download { file, locations: MNIST_LOCATIONS, bytes, check: Check::Sha256(sha256) }
+const fn mnist(file: &'static str, bytes: u64, sha256: &'static str) -> KnownFile<'static> {
+    KnownFile { locations: MNIST_LOCATIONS, ..known(file, bytes, sha256) }
 }
 
-const MNIST_PACKED: [Download<'static>; 4] = [
+const MNIST_PACKED: [KnownFile<'static>; 4] = [
     mnist("train-images-idx3-ubyte.gz", 9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
     mnist("train-labels-idx1-ubyte.gz", 28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
     mnist("t10k-images-idx3-ubyte.gz", 1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
@@ -169,14 +156,12 @@ const PTB_CHARACTERS: [KnownFile<'static>; 3] = [
 ];
 
 const TEXT8: KnownFile<'static> = KnownFile {
-    file: "text8",
-    bytes: text::TEXT8_BYTES as u64,
-    sha256: "6e890197040d37d85beb962ae1f041ff1d9a9ca8d20c7d99c85027eebf51dca7",
     // The second is what enwik8 yields when Mahoney's filter is applied to it.
     prefixes: &[
         (1_000_000, "a29a713419313a2c4f0f38d3907938156a7c088a69c7c30542410124651ab5b2"),
         (74_081_952, "56994afbff37bd7c3de0c9d1e39231ba8ac50e42192849faef419f1e5c7dda06"),
     ],
+    ..known("text8", text::TEXT8_BYTES as u64, "6e890197040d37d85beb962ae1f041ff1d9a9ca8d20c7d99c85027eebf51dca7")
 };
 
 const CIFAR10_BATCHES: [KnownFile<'static>; 6] = [

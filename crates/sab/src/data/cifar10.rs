@@ -3,45 +3,47 @@
 //! A record is a label byte and then the 1024 red, the 1024 green and the 1024 blue bytes, row by row.
 
 use super::error::{DataError, Result};
-use super::files::{fetch_remedy, first_file, open, read_whole, visit_members};
+use super::files::{fetch_remedy, first_file, members, read_file};
 use super::images::{ImageSet, Images};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const PIXELS: usize = 32 * 32;
 const CHANNELS: usize = 3;
 const RECORD: usize = 1 + PIXELS * CHANNELS;
-/// Ten times what a batch has.
+/// Ten times the size of a batch.
 const MOST_BATCH_BYTES: u64 = 100_000 * RECORD as u64;
-/// More than the unpacked archive has (184 MB); a longer one is not read to its end.
-const MOST_ARCHIVE_BYTES: u64 = 1 << 30;
 
 pub(crate) const FOLDER: &str = "cifar-10-batches-bin";
 pub(crate) const ARCHIVE: &str = "cifar-10-binary.tar.gz";
-const TRAIN: [&str; 5] =
-    ["data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"];
+const BATCHES: [&str; 6] =
+    ["data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin", TEST];
 const TEST: &str = "test_batch.bin";
 
 /// Loads CIFAR-10 from `data_dir/cifar10/` or `data_dir/`: the archive `cifar-10-binary.tar.gz` or, if there is none,
 /// the six files of `cifar-10-batches-bin/`.
 ///
-/// The archive comes first, so that fetching it mends an unpacked file that is broken.
+/// The archive comes first, so that fetching it replaces a broken unpacked file.
 pub fn load_cifar10(data_dir: &Path) -> Result<ImageSet> {
     let remedy = fetch_remedy("cifar10", data_dir);
     let homes = [data_dir.join("cifar10"), data_dir.to_path_buf()];
+    let mut set = ImageSet { train: empty(), test: empty() };
+    let mut add = |name: &str, path: &Path, bytes: &[u8]| {
+        append(bytes, if name == TEST { &mut set.test } else { &mut set.train }, path, &remedy)
+    };
     if let Some(archive) = first_file(homes.iter().map(|home| home.join(ARCHIVE))) {
-        return load_archive(&archive, &remedy);
+        for (name, bytes) in BATCHES.iter().zip(members(&archive, &BATCHES, MOST_BATCH_BYTES, &remedy)?) {
+            add(name, &archive.join(name), &bytes)?;
+        }
+    } else {
+        for name in BATCHES {
+            let path = locate(&homes, name);
+            add(name, &path, &read_file(&path, MOST_BATCH_BYTES, &remedy)?)?;
+        }
     }
-    let mut train = empty();
-    for name in TRAIN {
-        append_file(&locate(&homes, name), &mut train, &remedy)?;
-    }
-    let mut test = empty();
-    append_file(&locate(&homes, TEST), &mut test, &remedy)?;
-    Ok(ImageSet { train, test })
+    Ok(set)
 }
 
-/// Where a batch is, or where it should be.
+/// The path of a batch, or the path where it should be.
 fn locate(homes: &[PathBuf; 2], name: &str) -> PathBuf {
     let candidates = homes.iter().flat_map(|home| [home.join(FOLDER).join(name), home.join(name)]);
     first_file(candidates).unwrap_or_else(|| homes[0].join(FOLDER).join(name))
@@ -49,31 +51,6 @@ fn locate(homes: &[PathBuf; 2], name: &str) -> PathBuf {
 
 fn empty() -> Images {
     Images { steps: PIXELS, channels: CHANNELS, pixels: Vec::new(), labels: Vec::new() }
-}
-
-fn append_file(path: &Path, images: &mut Images, remedy: &str) -> Result<()> {
-    let bytes = read_whole(open(path, remedy)?, MOST_BATCH_BYTES, path, remedy)?;
-    append(&bytes, images, path, remedy)
-}
-
-fn load_archive(path: &Path, remedy: &str) -> Result<ImageSet> {
-    let wanted: Vec<String> = TRAIN.iter().chain([&TEST]).map(|name| name.to_string()).collect();
-    // The members may stand in any order.
-    let mut batches: BTreeMap<String, Images> = BTreeMap::new();
-    visit_members(path, &wanted, MOST_BATCH_BYTES, MOST_ARCHIVE_BYTES, remedy, |name, bytes| {
-        let mut images = empty();
-        append(&bytes, &mut images, &path.join(name), remedy)?;
-        batches.insert(name.into(), images);
-        Ok(())
-    })?;
-    let test = batches.remove(TEST).unwrap_or_else(empty);
-    let mut train = empty();
-    // In the order of their names.
-    for mut batch in batches.into_values() {
-        train.pixels.append(&mut batch.pixels);
-        train.labels.append(&mut batch.labels);
-    }
-    Ok(ImageSet { train, test })
 }
 
 /// Reads the images of one batch file; `path` is the name used in errors.
@@ -90,8 +67,8 @@ fn append(bytes: &[u8], images: &mut Images, path: &Path, remedy: &str) -> Resul
         return Err(bad("is empty".into()));
     }
     if !bytes.len().is_multiple_of(RECORD) {
-        let records = format!("{} bytes are no whole number of records of {RECORD} bytes", bytes.len());
-        return Err(bad(format!("is truncated or no CIFAR-10 batch: {records}")));
+        let records = format!("{} bytes are not a whole number of records of {RECORD} bytes", bytes.len());
+        return Err(bad(format!("is truncated or not a CIFAR-10 batch: {records}")));
     }
     let first = images.pixels.len();
     images.pixels.resize(first + bytes.len() / RECORD * PIXELS * CHANNELS, 0);

@@ -1,14 +1,14 @@
-//! Telling whether a file is what the catalogue says.
+//! Compares files with the catalogue.
 
-use super::catalogue::{Check, Download, KnownFile};
+use super::catalogue::{Check, KnownFile};
 use super::error::{DataError, Result};
-use super::files::{member_name, open, open_maybe_gzip};
+use super::files::{members, open};
 use super::verify::Verdict;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The sha256 in the form in which the catalogue writes it.
+/// The sha256 as the catalogue writes it.
 pub(crate) fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -18,56 +18,31 @@ pub(crate) fn sha256_of(bytes: &[u8]) -> String {
     hexadecimal(Sha256::new_with_prefix(bytes))
 }
 
-/// Judges a file against a download of the catalogue.
-pub(crate) fn judge_download(path: &Path, download: &Download) -> Result<Verdict> {
-    let size = size_of(path)?;
-    if size != download.bytes {
-        return Ok(Verdict::Wrong(format!("has {size} bytes, not {}", download.bytes)));
-    }
-    match download.check {
-        Check::Sha256(sha256) => {
-            let file = KnownFile { file: download.file, bytes: download.bytes, sha256, prefixes: &[] };
-            judge_file(path, &file)
-        }
-        Check::Members(members) => match judge_members(path, members) {
-            Ok(verdict) => Ok(verdict),
-            // Wherever unpacking fails, the archive is at fault.
-            Err(DataError::Unreadable { source, .. }) => Ok(Verdict::Wrong(format!("cannot be unpacked ({source})"))),
-            Err(other) => Err(other),
-        },
-    }
-}
-
-/// Judges an unpacked file.
-pub(crate) fn judge_file(path: &Path, known: &KnownFile) -> Result<Verdict> {
-    let size = size_of(path)?;
+/// Judges a file by what the catalogue says about it.
+pub(crate) fn judge(path: &Path, known: &KnownFile) -> Result<Verdict> {
+    let size = std::fs::metadata(path).map_err(|e| DataError::reading(path, e, ""))?.len();
     if size > known.bytes || (size < known.bytes && known.prefixes.is_empty()) {
         return Ok(Verdict::Wrong(format!("has {size} bytes, not {}", known.bytes)));
     }
+    let sha256 = match known.check {
+        Check::Sha256(sha256) => sha256,
+        Check::Members(members) => return judge_members(path, members),
+    };
     let lengths: Vec<u64> = known.prefixes.iter().map(|(length, _)| *length).filter(|length| *length <= size).collect();
     let (sums, sum, read) = prefix_sums(open(path, "")?, &lengths).map_err(|e| DataError::reading(path, e, ""))?;
     if known.prefixes.iter().zip(&sums).any(|((_, right), found)| right != found) {
-        return Ok(Verdict::Wrong(format!("its beginning is not that of {}", known.file)));
+        return Ok(Verdict::Wrong(format!("does not begin like {}", known.file)));
     }
-    if read == known.bytes {
-        return Ok(if sum == known.sha256 { Verdict::Good } else { wrong_sum(&sum, known.sha256) });
-    }
-    match lengths.last() {
-        None => Ok(Verdict::Wrong(format!("has {read} bytes, not {}", known.bytes))),
+    Ok(match lengths.last() {
+        _ if read == known.bytes && sum == sha256 => Verdict::Good,
+        _ if read == known.bytes => Verdict::Wrong(format!("has the sha256 {sum}, not {sha256}")),
+        None => Verdict::Wrong(format!("has {read} bytes, not {}", known.bytes)),
         Some(checked) => {
             let part = format!("the first {read} of {} bytes", known.bytes);
             let rest = if *checked == read { String::new() } else { format!(", of which {checked} could be checked") };
-            Ok(Verdict::Prefix(part + &rest))
+            Verdict::Prefix(part + &rest)
         }
-    }
-}
-
-fn wrong_sum(found: &str, right: &str) -> Verdict {
-    Verdict::Wrong(format!("has the sha256 {found}, not {right}"))
-}
-
-fn size_of(path: &Path) -> Result<u64> {
-    Ok(std::fs::metadata(path).map_err(|e| DataError::reading(path, e, ""))?.len())
+    })
 }
 
 /// The sums of the beginnings of the given lengths, in rising order, and of the whole, and the length of the whole.
@@ -82,7 +57,7 @@ fn prefix_sums(mut reader: impl Read, lengths: &[u64]) -> io::Result<(Vec<String
 }
 
 /// Hashes a stream to its end and says how long it is.
-pub(crate) fn hash_all(mut reader: impl Read, hash: &mut Sha256) -> io::Result<u64> {
+fn hash_all(mut reader: impl Read, hash: &mut Sha256) -> io::Result<u64> {
     let mut buffer = vec![0; 1 << 16];
     let mut total = 0;
     loop {
@@ -99,26 +74,21 @@ pub(crate) fn hash_all(mut reader: impl Read, hash: &mut Sha256) -> io::Result<u
 }
 
 /// Judges a gzipped tar archive by its members.
-fn judge_members(path: &Path, members: &[KnownFile]) -> Result<Verdict> {
-    let unreadable = |source: io::Error| DataError::Unreadable { path: path.into(), source };
-    let mut archive = tar::Archive::new(open_maybe_gzip(path, "")?);
-    let mut seen = vec![false; members.len()];
-    for entry in archive.entries().map_err(unreadable)? {
-        let entry = entry.map_err(unreadable)?;
-        let name = member_name(&entry);
-        let Some((known, seen)) = members.iter().zip(&mut seen).find(|(m, _)| name.as_deref() == Some(m.file)) else {
-            continue;
-        };
-        let mut hash = Sha256::new();
-        hash_all(entry, &mut hash).map_err(unreadable)?;
-        let sum = hexadecimal(hash);
-        if sum != known.sha256 {
-            return Ok(Verdict::Wrong(format!("its member {} has the sha256 {sum}, not {}", known.file, known.sha256)));
+fn judge_members(path: &Path, known: &[KnownFile]) -> Result<Verdict> {
+    let names: Vec<&str> = known.iter().map(|member| member.file).collect();
+    let most_bytes = known.iter().map(|member| member.bytes).max().unwrap_or(0);
+    let contents = match members(path, &names, most_bytes, "") {
+        Ok(contents) => contents,
+        Err(DataError::Bad { problem, .. }) => return Ok(Verdict::Wrong(problem)),
+        Err(other) => return Err(other),
+    };
+    for (member, content) in known.iter().zip(contents) {
+        let sum = sha256_of(&content);
+        if let Check::Sha256(right) = member.check
+            && sum != right
+        {
+            return Ok(Verdict::Wrong(format!("has a member {} with the sha256 {sum}, not {right}", member.file)));
         }
-        *seen = true;
     }
-    match members.iter().zip(seen).find(|(_, seen)| !seen) {
-        Some((known, _)) => Ok(Verdict::Wrong(format!("lacks the member {}", known.file))),
-        None => Ok(Verdict::Good),
-    }
+    Ok(Verdict::Good)
 }

@@ -1,4 +1,4 @@
-//! [`DataError`]: the faults of data files, and how to mend them.
+//! [`DataError`]: the faults of data files and their remedies.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,16 @@ pub enum DataError {
     /// A file that is needed does not exist.
     #[error("{} does not exist; {remedy}", path.display())]
     Missing {
-        /// Where the file is expected.
+        /// The path where the file is expected.
         path: PathBuf,
         /// How to get it.
         remedy: String,
     },
-    /// The system refuses to read a file or folder.
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's message.
-        source: io::Error,
-    },
-    /// The system refuses to write a file or folder, for example because the disk is full.
-    #[error("cannot write {}: {source}", path.display())]
-    Unwritable {
+    /// The system refuses to read or write a file or folder, for example because the disk is full.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// The attempted action.
+        action: &'static str,
         /// The file or folder.
         path: PathBuf,
         /// The system's message.
@@ -51,12 +45,12 @@ pub enum DataError {
         path: PathBuf,
         /// The line, counted from 1; the header is line 1.
         line: u64,
-        /// The column, if the fault lies in one.
+        /// The column, if a single one is wrong.
         column: Option<String>,
         /// The fault.
         problem: String,
     },
-    /// A text holds a character that the alphabet does not.
+    /// A text has a character that is not in the alphabet.
     #[error("character {character:?} at position {position} is not in the alphabet of {symbols} symbols")]
     UnknownCharacter {
         /// The character.
@@ -67,26 +61,9 @@ pub enum DataError {
         symbols: usize,
     },
     /// There is no data set of this name.
-    #[error("there is no data set `{name}`{}; known: {}", did_you_mean(nearest.as_deref()), known.join(", "))]
-    UnknownSet {
-        /// The name asked for.
-        name: String,
-        /// A known name that looks like it.
-        nearest: Option<String>,
-        /// All known names.
-        known: Vec<String>,
-    },
-    /// A file could not be downloaded; every location tried is named.
-    #[error("cannot download {file}: {}; {remedy}", problems.join("; "))]
-    Download {
-        /// The file's name.
-        file: String,
-        /// One sentence for each location tried.
-        problems: Vec<String>,
-        /// The next thing to try.
-        remedy: String,
-    },
-    /// A value handed to a data function makes no sense.
+    #[error("{0}")]
+    UnknownSet(String),
+    /// A download that failed at every location, or a value that makes no sense.
     #[error("{0}")]
     Invalid(String),
 }
@@ -96,18 +73,18 @@ impl DataError {
     pub(crate) fn reading(path: &Path, source: io::Error, remedy: &str) -> Self {
         match source.kind() {
             io::ErrorKind::NotFound => Self::missing(path, remedy),
-            _ => Self::Unreadable { path: path.into(), source },
+            _ => Self::File { action: "read", path: path.into(), source },
         }
     }
 
-    /// Says that a file does not exist; what was never there is not downloaded "again".
+    /// Says that a file does not exist; the remedy for a file that was never there lacks "again".
     pub(crate) fn missing(path: &Path, remedy: &str) -> Self {
         Self::Missing { path: path.into(), remedy: remedy.trim_end_matches(" again").into() }
     }
 
     /// Wraps a refusal to write.
     pub(crate) fn writing(path: &Path, source: io::Error) -> Self {
-        Self::Unwritable { path: path.into(), source }
+        Self::File { action: "write", path: path.into(), source }
     }
 
     /// Describes the fault of a file.
@@ -118,8 +95,4 @@ impl DataError {
 
 fn in_column(column: Option<&str>) -> String {
     column.map(|name| format!(", column `{name}`")).unwrap_or_default()
-}
-
-fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! Downloading data sets: every file is checked before it gets its name.
 
-use super::catalogue::{DataSet, Download, data_set};
-use super::digest::judge_download;
+use super::catalogue::{DataSet, KnownFile, data_set};
+use super::digest::judge;
 use super::error::{DataError, Result};
 use super::verify::{Verdict, good_unpacked};
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
-/// Where to download from, and how long to wait.
+/// The source of a download and the time to wait for it.
 #[derive(Clone, Debug)]
 pub struct FetchOptions {
     /// The base URL that replaces the official locations; the names of the files stay.
@@ -48,7 +48,7 @@ pub fn fetch_set(
     std::fs::create_dir_all(&folder).map_err(|e| DataError::writing(&folder, e))?;
     let result = fetch_files(set, &folder, options, progress);
     if result.is_err() && new {
-        // Nothing can be done about a folder that resists, and it is not empty if one of several files arrived.
+        // A folder that cannot be removed stays; it is not empty if one of several files arrived.
         _ = std::fs::remove_dir(&folder);
     }
     result
@@ -58,7 +58,7 @@ fn fetch_files(set: &DataSet, folder: &Path, options: &FetchOptions, progress: &
     let mut paths = Vec::new();
     for download in set.downloads {
         let path = folder.join(download.file);
-        if !path.is_file() || judge_download(&path, download)? != Verdict::Good {
+        if !path.is_file() || judge(&path, download)? != Verdict::Good {
             fetch_file(download, &path, options, progress)?;
         }
         paths.push(path);
@@ -67,7 +67,7 @@ fn fetch_files(set: &DataSet, folder: &Path, options: &FetchOptions, progress: &
 }
 
 /// Tries the locations one after the other.
-fn fetch_file(download: &Download, path: &Path, options: &FetchOptions, progress: &mut Progress) -> Result<()> {
+fn fetch_file(download: &KnownFile, path: &Path, options: &FetchOptions, progress: &mut Progress) -> Result<()> {
     let locations = match &options.mirror {
         Some(mirror) => vec![mirror.as_str()],
         None => download.locations.to_vec(),
@@ -77,24 +77,25 @@ fn fetch_file(download: &Download, path: &Path, options: &FetchOptions, progress
         let url = format!("{}/{}", location.trim_end_matches('/'), download.file);
         match fetch_from(&url, download, path, options, progress) {
             Ok(()) => return Ok(()),
-            // A full disk stays full, wherever the file comes from.
+            // Another location does not help against a full disk.
             Err(Failure::Here(error)) => return Err(error),
             Err(Failure::There(problem)) => problems.push(format!("{url}: {problem}")),
         }
     }
     let folder = path.parent().unwrap_or(path).display();
     let remedy = format!("check the network, give another source with `--mirror URL`, or put the file into {folder}");
-    Err(DataError::Download { file: download.file.into(), problems, remedy })
+    let (file, problems) = (download.file, problems.join("; "));
+    Err(DataError::Invalid(format!("cannot download {file}: {problems}; {remedy}")))
 }
 
-/// Whose fault it is: only another location can mend `There`.
+/// The side that failed: another location helps only against `There`.
 enum Failure {
     Here(DataError),
     There(String),
 }
 
 fn fetch_from(
-    url: &str, download: &Download, path: &Path, options: &FetchOptions, progress: &mut Progress,
+    url: &str, download: &KnownFile, path: &Path, options: &FetchOptions, progress: &mut Progress,
 ) -> std::result::Result<(), Failure> {
     let there = |e: ureq::Error| Failure::There(explain(&e));
     let mut response = agent(url, options.patience).get(url).call().map_err(there)?;
@@ -128,16 +129,16 @@ fn fetch_from(
         progress(download.file, done, Some(download.bytes));
     }
     file.as_file().sync_all().map_err(here)?;
-    match judge_download(file.path(), download).map_err(Failure::Here)? {
+    match judge(file.path(), download).map_err(Failure::Here)? {
         Verdict::Good => {}
-        Verdict::Wrong(difference) => return Err(Failure::There(format!("what arrived {difference}"))),
-        _ => return Err(Failure::There("what arrived is not the file".into())),
+        Verdict::Wrong(difference) => return Err(Failure::There(format!("the downloaded file {difference}"))),
+        _ => return Err(Failure::There("the downloaded file is incomplete".into())),
     }
     file.persist(path).map_err(|e| here(e.error))?;
     Ok(())
 }
 
-/// A file beside the one to be, so that giving it its name is a single step; it vanishes unless that step is taken.
+/// A file in the same folder, so that one rename puts it into place; it vanishes without that rename.
 fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".fetch-").suffix(".part");

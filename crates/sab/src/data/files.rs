@@ -1,4 +1,4 @@
-//! Reading files with a limit: nothing a file says about itself decides how much memory is taken.
+//! Reads files with a limit: the memory taken never depends on a size that a file claims.
 
 use super::error::{DataError, Result};
 use flate2::read::MultiGzDecoder;
@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 
 /// The first two bytes of every gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// More than any archive of a known data set unpacks to; a longer one is not read to its end.
+const MOST_UNPACKED: u64 = 1 << 30;
 
 /// The sentence that ends an error about a file of a known data set.
 pub(crate) fn fetch_remedy(set: &str, data_dir: &Path) -> String {
     format!("run `sab data fetch {set} --data-dir {}` to download it again", shell_word(data_dir))
 }
 
-/// The path as a word for the shell, so that a remedy can be pasted.
+/// The path as a word for the shell, so that users can paste the command.
 fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+~:\\".contains(c);
@@ -32,6 +34,11 @@ pub(crate) fn open(path: &Path, remedy: &str) -> Result<BufReader<File>> {
     Ok(BufReader::with_capacity(1 << 16, file))
 }
 
+/// Reads a whole file that may have at most `limit` bytes.
+pub(crate) fn read_file(path: &Path, limit: u64, remedy: &str) -> Result<Vec<u8>> {
+    read_whole(open(path, remedy)?, limit, path, remedy)
+}
+
 /// Opens a file and unpacks it on the way if its content, not its name, says that it is gzipped: some browsers unpack
 /// a download and keep the name.
 pub(crate) fn open_maybe_gzip(path: &Path, remedy: &str) -> Result<Box<dyn Read>> {
@@ -40,7 +47,7 @@ pub(crate) fn open_maybe_gzip(path: &Path, remedy: &str) -> Result<Box<dyn Read>
     if start.starts_with(&GZIP_MAGIC) { Ok(Box::new(MultiGzDecoder::new(file))) } else { Ok(Box::new(file)) }
 }
 
-/// What came of reading a stream to its end.
+/// The result of reading a stream.
 pub(crate) struct Content {
     /// The bytes that could be read.
     pub bytes: Vec<u8>,
@@ -65,7 +72,7 @@ pub(crate) fn read_whole(reader: impl Read, limit: u64, path: &Path, remedy: &st
         return Err(broken_stream(path, error, content.bytes.len(), remedy));
     }
     if content.too_long {
-        return Err(DataError::bad(path, format!("holds more than {limit} bytes, the most that is read"), remedy));
+        return Err(DataError::bad(path, format!("holds more than {limit} bytes, the limit"), remedy));
     }
     Ok(content.bytes)
 }
@@ -84,41 +91,28 @@ pub(crate) fn broken_stream(path: &Path, error: io::Error, read: usize, remedy: 
     DataError::bad(path, problem, remedy)
 }
 
-/// The members of a gzipped tar archive whose names, without folders, are wanted, each handed to `visit` once.
+/// The members of a gzipped tar archive with these names, whatever their folders, in the order of the names.
 ///
-/// `most_bytes` limits a member and `most_unpacked` the whole archive: more is not read.
-pub(crate) fn visit_members(
-    path: &Path, wanted: &[String], most_bytes: u64, most_unpacked: u64, remedy: &str,
-    mut visit: impl FnMut(&str, Vec<u8>) -> Result<()>,
-) -> Result<()> {
-    let mut archive = tar::Archive::new(open_maybe_gzip(path, remedy)?.take(most_unpacked));
+/// A member may have at most `most_bytes`; of the whole archive no more than [`MOST_UNPACKED`] bytes are read.
+pub(crate) fn members(path: &Path, wanted: &[impl AsRef<str>], most_bytes: u64, remedy: &str) -> Result<Vec<Vec<u8>>> {
+    let mut archive = tar::Archive::new(open_maybe_gzip(path, remedy)?.take(MOST_UNPACKED));
     let broken = |e: io::Error| broken_stream(path, e, 0, remedy);
-    let mut seen = vec![false; wanted.len()];
+    let mut found: Vec<Option<Vec<u8>>> = vec![None; wanted.len()];
     for entry in archive.entries().map_err(broken)? {
         let entry = entry.map_err(broken)?;
-        let name = member_name(&entry);
-        let Some((name, seen)) = wanted.iter().zip(&mut seen).find(|(known, _)| name.as_deref() == Some(known)) else {
-            continue;
-        };
+        let name = entry.path().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        let Some(place) = wanted.iter().position(|known| name.as_deref() == Some(known.as_ref())) else { continue };
         let size = entry.size();
         let bytes = read_whole(entry, most_bytes, path, remedy)?;
         if (bytes.len() as u64) < size {
+            let name = wanted[place].as_ref();
             let problem = format!("is truncated: {name} ends after {} of {size} bytes", bytes.len());
             return Err(DataError::bad(path, problem, remedy));
         }
-        if !std::mem::replace(seen, true) {
-            visit(name, bytes)?;
-        }
+        found[place].get_or_insert(bytes);
     }
     // The archive ends before the checksum of gzip does.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(broken)?;
-    match wanted.iter().zip(seen).find(|(_, seen)| !seen) {
-        Some((name, _)) => Err(DataError::bad(path, format!("lacks the member {name}"), remedy)),
-        None => Ok(()),
-    }
-}
-
-/// The name of an archive's member without its folders.
-pub(crate) fn member_name(entry: &tar::Entry<impl Read>) -> Option<String> {
-    Some(entry.path().ok()?.file_name()?.to_string_lossy().into_owned())
+    let lacks = |name: &str| DataError::bad(path, format!("lacks the member {name}"), remedy);
+    wanted.iter().zip(found).map(|(name, found)| found.ok_or_else(|| lacks(name.as_ref()))).collect()
 }

@@ -26,7 +26,7 @@ fn load_part(data_dir: &Path, part: &str) -> Result<Images> {
     let remedy = fetch_remedy("mnist", data_dir);
     let images = locate(data_dir, &format!("{part}-images-idx3-ubyte"));
     let labels = locate(data_dir, &format!("{part}-labels-idx1-ubyte"));
-    // Both are opened first, so that a missing one is known before the other has been read.
+    // Both are opened first, so that a missing file is reported before the other is read.
     let image_reader = open_maybe_gzip(&images, &remedy)?;
     let label_reader = open_maybe_gzip(&labels, &remedy)?;
     let pixels = read_idx(image_reader, Kind::Images, &images, &remedy)?;
@@ -34,7 +34,7 @@ fn load_part(data_dir: &Path, part: &str) -> Result<Images> {
     join(pixels, labels, &images, &remedy)
 }
 
-/// Where a file is, or where it should be.
+/// The path of a file, or the path where it should be.
 fn locate(data_dir: &Path, name: &str) -> PathBuf {
     let folder = data_dir.join("mnist");
     let packed = format!("{name}.gz");
@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-/// Reads one idx file and returns its values without the header.
+/// The values of one idx file, without the header.
 fn read_idx(mut reader: impl Read, kind: Kind, path: &Path, remedy: &str) -> Result<Vec<u8>> {
     let bad = |problem: String| DataError::bad(path, problem, remedy);
     let header = read_up_to((&mut reader).take(kind.header_bytes() as u64), u64::MAX);

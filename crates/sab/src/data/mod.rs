@@ -18,7 +18,7 @@ mod text;
 mod verify;
 
 pub use alphabet::{Alphabet, MOST_SYMBOLS};
-pub use catalogue::{CATALOGUE, Check, DataSet, Download, KnownFile, data_set};
+pub use catalogue::{CATALOGUE, Check, DataSet, KnownFile, data_set};
 pub use cifar10::{load_cifar10, parse_cifar10};
 pub(crate) use digest::hexadecimal;
 pub use error::{DataError, Result};

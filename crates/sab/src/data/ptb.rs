@@ -5,23 +5,21 @@
 
 use super::alphabet::Alphabet;
 use super::error::{DataError, Result};
-use super::files::{fetch_remedy, first_file, open, read_whole, visit_members};
+use super::files::{fetch_remedy, first_file, members, read_file};
 use super::text::{TextSplit, utf8};
 use std::path::{Path, PathBuf};
 
 pub(crate) const ARCHIVE: &str = "simple-examples.tgz";
-/// Where the files lie below the folder, for one who has unpacked the archive there.
+/// The folders that hold the files, below the one in which a user unpacked the archive.
 pub(crate) const FOLDERS: [&str; 3] = ["", "simple-examples/data", "data"];
 const PARTS: [&str; 3] = ["train", "valid", "test"];
 /// Ten times the largest of the files.
 const MOST_FILE_BYTES: u64 = 100_000_000;
-/// More than the unpacked archive has; a longer one is not read to its end.
-const MOST_ARCHIVE_BYTES: u64 = 1 << 30;
 
 /// How a file writes its characters.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
-    /// `ptb.char.*.txt`: characters apart by blanks, `_` for a blank.
+    /// `ptb.char.*.txt`: characters separated by blanks, `_` for a blank.
     Characters,
     /// `ptb.*.txt`: words.
     Words,
@@ -34,18 +32,22 @@ impl Form {
 }
 
 /// Loads the Penn Treebank from `data_dir/ptb/` or `data_dir/`: the archive `simple-examples.tgz`, the character files
-/// `ptb.char.{train,valid,test}.txt` or the word files `ptb.{train,valid,test}.txt`, the first of these that is there.
-/// The files may also lie in `simple-examples/data/`. All of them give the same symbols.
+/// `ptb.char.{train,valid,test}.txt` or the word files `ptb.{train,valid,test}.txt`, the first of these that exists.
+/// The files may also be in `simple-examples/data/`. All of them give the same symbols.
 pub fn load_ptb(data_dir: &Path) -> Result<TextSplit> {
     let remedy = fetch_remedy("ptb", data_dir);
     let homes = [data_dir.join("ptb"), data_dir.to_path_buf()];
-    // The archive comes first, so that fetching it mends an unpacked file that is broken.
+    // The archive comes first, so that fetching it replaces a broken unpacked file.
     if let Some(archive) = first_file(homes.iter().map(|home| home.join(ARCHIVE))) {
-        return load_archive(&archive, &remedy);
+        // `sab data verify` checks the archive by its word files, so these are read.
+        let names = PARTS.map(|part| Form::Words.file(part));
+        let contents = members(&archive, &names, MOST_FILE_BYTES, &remedy)?;
+        let paths = names.iter().map(|name| archive.join(name));
+        return assemble(Form::Words, &paths.zip(contents).collect::<Vec<_>>(), &remedy);
     }
     let folders = homes.iter().flat_map(|home| FOLDERS.map(|folder| home.join(folder)));
     let forms = folders.flat_map(|folder| [(folder.clone(), Form::Characters), (folder, Form::Words)]);
-    // A part of a set is better than none: the error then names what is missing from it.
+    // Part of a set is better than none: the error then names the missing files.
     let found = |least: usize| {
         forms
             .clone()
@@ -57,23 +59,10 @@ pub fn load_ptb(data_dir: &Path) -> Result<TextSplit> {
     let mut files = Vec::new();
     for part in PARTS {
         let path = folder.join(form.file(part));
-        let bytes = read_whole(open(&path, &remedy)?, MOST_FILE_BYTES, &path, &remedy)?;
+        let bytes = read_file(&path, MOST_FILE_BYTES, &remedy)?;
         files.push((path, bytes));
     }
     assemble(form, &files, &remedy)
-}
-
-/// Reads the word files of the archive: by them it is verified.
-fn load_archive(path: &Path, remedy: &str) -> Result<TextSplit> {
-    let wanted = PARTS.map(|part| Form::Words.file(part));
-    let mut files = wanted.clone().map(|name| (path.join(name), Vec::new()));
-    visit_members(path, &wanted, MOST_FILE_BYTES, MOST_ARCHIVE_BYTES, remedy, |name, bytes| {
-        if let Some((_, content)) = files.iter_mut().find(|(file, _)| file.ends_with(name)) {
-            *content = bytes;
-        }
-        Ok(())
-    })?;
-    assemble(Form::Words, &files, remedy)
 }
 
 /// Turns the three files, in the order of [`PARTS`], into symbols of their common alphabet.
@@ -107,7 +96,7 @@ fn sentences(path: &Path, bytes: &[u8], form: Form, remedy: &str) -> Result<Stri
                     let mut characters = word.chars();
                     let (Some(character), None) = (characters.next(), characters.next()) else {
                         let problem =
-                            format!("is no character file: line {number} has `{word}` instead of a character");
+                            format!("is not a character file: line {number} has `{word}` instead of a character");
                         return Err(DataError::bad(path, problem, remedy));
                     };
                     text.push(if character == '_' { ' ' } else { character });

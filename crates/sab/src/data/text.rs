@@ -3,7 +3,7 @@
 use super::alphabet::{Alphabet, MOST_SYMBOLS};
 use super::digest::sha256_of;
 use super::error::{DataError, Result};
-use super::files::{fetch_remedy, first_file, open, read_whole};
+use super::files::{fetch_remedy, first_file, open, read_file, read_whole};
 use std::io::{Read, Seek};
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub struct TextSplit {
     pub alphabet: Alphabet,
     /// The part to learn from.
     pub train: Vec<u16>,
-    /// The part that guides choices.
+    /// The part that selects the best model.
     pub validation: Vec<u16>,
     /// The part that judges the result.
     pub test: Vec<u16>,
@@ -32,7 +32,7 @@ pub struct TextSplit {
     pub sha256: Option<String>,
 }
 
-/// Where validation and test begin in `length` symbols: 90 % train, 5 % validation, the rest test.
+/// The starts of validation and test in `length` symbols: 90 % train, 5 % validation, the rest test.
 fn borders(length: usize) -> (usize, usize) {
     // Divided first: no overflow. The remainders go to train (of tenths) and to test (of twentieths).
     let validation = length / 20;
@@ -55,19 +55,20 @@ fn split(alphabet: Alphabet, mut train: Vec<u16>, note: Option<String>) -> TextS
 pub fn load_text8(data_dir: &Path) -> Result<TextSplit> {
     let remedy = fetch_remedy("text8", data_dir);
     let home = data_dir.join("text8");
-    // The archive comes first, so that fetching it mends an unpacked file that is broken or a prefix.
+    // The archive comes first, so that fetching it replaces an unpacked file that is broken or a prefix.
     if let Some(archive) = first_file([home.join("text8.zip"), data_dir.join("text8.zip")]) {
         let bytes = unzip(open(&archive, &remedy)?, "text8", TEXT8_BYTES as u64, &archive, &remedy)?;
         return parse_text8(&archive, bytes, &remedy);
     }
     // `data_dir/text8` is the usual folder, or the file itself.
     let path = first_file([home.join("text8"), home.clone()]).unwrap_or_else(|| home.join("text8.zip"));
-    let bytes = read_whole(open(&path, &remedy)?, TEXT8_BYTES as u64, &path, &remedy)?;
+    let bytes = read_file(&path, TEXT8_BYTES as u64, &remedy)?;
     parse_text8(&path, bytes, &remedy)
 }
 
 fn unzip(archive: impl Read + Seek, member: &str, limit: u64, path: &Path, remedy: &str) -> Result<Vec<u8>> {
-    let corrupt = |e: zip::result::ZipError| DataError::bad(path, format!("is no intact zip archive ({e})"), remedy);
+    let corrupt =
+        |e: zip::result::ZipError| DataError::bad(path, format!("is not an intact zip archive ({e})"), remedy);
     let mut archive = zip::ZipArchive::new(archive).map_err(corrupt)?;
     let file = match archive.by_name(member) {
         Err(zip::result::ZipError::FileNotFound) => {
@@ -106,19 +107,19 @@ fn too_short(path: &Path, characters: usize, remedy: &str) -> Result<()> {
     }
     let problem = match characters {
         0 => "is empty".into(),
-        n => format!("is too short: it has {n} characters, {FEWEST_CHARACTERS} are needed"),
+        n => format!("is too short: it has {n} characters and needs {FEWEST_CHARACTERS}"),
     };
     Err(DataError::bad(path, problem, remedy))
 }
 
 /// Loads any UTF-8 text of at least 1000 characters: the first 90 % for training, 5 % for validation, 5 % for the test.
 ///
-/// The alphabet is made of all characters that occur. A byte order mark at the beginning is dropped.
+/// The alphabet consists of all characters that occur. A byte order mark at the beginning is dropped.
 pub fn load_text(path: &Path) -> Result<TextSplit> {
     parse_text(path, &read_text(path)?)
 }
 
-/// Loads all of a UTF-8 text in the symbols of an alphabet; a character that it lacks is an error that names it.
+/// Loads all of a UTF-8 text in the symbols of an alphabet; the error for a character outside the alphabet names it.
 pub fn load_text_as(path: &Path, alphabet: &Alphabet) -> Result<Vec<u16>> {
     let bytes = read_text(path)?;
     let text = utf8(path, &bytes, NOT_UTF8)?;
@@ -126,7 +127,7 @@ pub fn load_text_as(path: &Path, alphabet: &Alphabet) -> Result<Vec<u16>> {
         DataError::UnknownCharacter { character, position, symbols } => {
             let line = 1 + text.chars().take(position).filter(|character| *character == '\n').count();
             let problem =
-                format!("has {character:?} in line {line}, which is not among the {symbols} symbols of the model");
+                format!("has {character:?} in line {line}, which is not one of the {symbols} symbols of the model");
             DataError::bad(path, problem, "give a text in the characters that the model learned")
         }
         other => other,

@@ -5,7 +5,7 @@ use super::lines::{digits, note_line, updates, validation_line};
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar, the numbers of the last report beside it.
+/// A bar with the numbers of the last report beside it.
 pub struct Bar {
     bar: ProgressBar,
     digits: usize,
@@ -13,8 +13,9 @@ pub struct Bar {
 
 impl Bar {
     pub fn new(target: ProgressDrawTarget, title: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(None, target);
-        bar.set_style(style("{spinner} update {msg}"));
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let style = ProgressStyle::with_template("{wide_bar:.cyan/black.bright} {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
         if !title.is_empty() {
             bar.println(title);
         }
@@ -24,16 +25,8 @@ impl Bar {
 
 impl Observer for Bar {
     fn progress(&mut self, progress: &Progress) {
-        if self.bar.length() != progress.budget {
-            match progress.budget {
-                Some(budget) => {
-                    self.bar.set_style(style("{wide_bar:.cyan/black.bright} {msg}"));
-                    self.bar.set_length(budget);
-                }
-                None => self.bar.set_style(style("{spinner} update {msg}")),
-            }
-        }
         self.digits = digits(progress);
+        self.bar.set_length(progress.budget);
         self.bar.set_position(progress.update);
         self.bar.set_message(message(progress));
     }
@@ -54,7 +47,7 @@ impl Drop for Bar {
     }
 }
 
-/// What stands beside the bar; a narrow terminal cuts the end, so what matters most comes first.
+/// The text beside the bar. A narrow terminal cuts its end, so the most important numbers come first.
 fn message(progress: &Progress) -> String {
     let mut parts = vec![updates(progress)];
     parts.extend(progress.seconds_left.map(|left| format!("{} left", duration(left))));
@@ -62,8 +55,4 @@ fn message(progress: &Progress) -> String {
     parts.extend(progress.metrics.iter().take(2).map(|(name, value)| format!("{name} {}", metric(name, *value))));
     parts.push(format!("{}/s", rate(progress.updates_per_second)));
     parts.join("  ")
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─")
 }

@@ -10,7 +10,7 @@ pub fn metric(name: &str, value: f64) -> String {
     if is_fraction(name) { percent(value) } else { number(value) }
 }
 
-/// Some five digits: `0.8123`, `12.346`, `12346`; below 0.01 and from 100000 on `9.9e-4`.
+/// About five digits: `0.8123`, `12.346`, `12346`; below 0.01 and from 100000 on `9.9e-4`.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -32,7 +32,7 @@ pub fn number(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Three digits at most and a power of ten: `9.9e-4`, `1e-3`.
+/// At most three digits and a power of ten: `9.9e-4`, `1e-3`.
 fn scientific(value: f64) -> String {
     let text = format!("{value:.2e}");
     match text.split_once('e') {
@@ -61,7 +61,7 @@ pub fn rate(per_second: f64) -> String {
 
 /// Seconds as `m:ss` or `h:mm:ss`; `-` for anything that is not a time.
 pub fn duration(seconds: f64) -> String {
-    // Ten thousand years stand for all that is longer.
+    // Ten thousand years: longer times are not shown.
     if !(0.0..3e11).contains(&seconds) {
         return "-".to_owned();
     }

@@ -1,28 +1,42 @@
-//! Lines of text, and near silence.
+//! A line for each report: text, JSON, or warnings only.
 
 use super::Throttle;
 use super::format::{duration, metric, number, rate};
+use super::json;
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// Numbers are set flush right in this many characters, so that columns of consecutive lines match.
+/// Numbers are right-aligned in this many characters, so that the columns of consecutive lines match.
 const COLUMN: usize = 7;
 
-/// One line now and then, for logs and for terminals that cannot be drawn on.
+/// The form of the lines.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Form {
+    /// For people.
+    Text,
+    /// One JSON object per line, for programs.
+    Json,
+    /// For people, warnings only.
+    Quiet,
+}
+
+/// One line now and then, for logs, for programs, and for terminals that cannot be drawn on.
 pub struct Lines<W: Write> {
     out: W,
+    form: Form,
     throttle: Throttle,
     /// The latest progress, if it was not shown.
-    pending: Option<Progress>,
+    pending: Option<String>,
     /// Digits of the budget, for validation lines to match lines of progress.
     digits: usize,
 }
 
 impl<W: Write> Lines<W> {
-    pub fn new(out: W, throttle: Throttle, title: &str) -> Self {
-        let mut lines = Self { out, throttle, pending: None, digits: COLUMN };
-        if !title.is_empty() {
+    /// Begins with the title, if it is not empty and the form is text.
+    pub fn new(out: W, form: Form, throttle: Throttle, title: &str) -> Self {
+        let mut lines = Self { out, form, throttle, pending: None, digits: COLUMN };
+        if form == Form::Text && !title.is_empty() {
             lines.line(title);
         }
         lines
@@ -37,69 +51,54 @@ impl<W: Write> Lines<W> {
 impl<W: Write + Send> Observer for Lines<W> {
     fn progress(&mut self, progress: &Progress) {
         self.digits = digits(progress);
+        let line = match self.form {
+            Form::Text => progress_line(progress),
+            Form::Json => json::progress_line(progress),
+            Form::Quiet => return,
+        };
         if self.throttle.ready() {
             self.pending = None;
-            self.line(&progress_line(progress));
+            self.line(&line);
         } else {
-            self.pending = Some(progress.clone());
+            self.pending = Some(line);
         }
     }
 
     fn validation(&mut self, validation: &Validation) {
-        let line = validation_line(validation, self.digits);
-        self.line(&line);
+        match self.form {
+            Form::Text => self.line(&validation_line(validation, self.digits)),
+            Form::Json => self.line(&json::validation_line(validation)),
+            Form::Quiet => {}
+        }
     }
 
     fn note(&mut self, kind: NoteKind, text: &str) {
-        self.line(&note_line(kind, text));
+        match self.form {
+            Form::Json => self.line(&json::note_line(kind, text)),
+            Form::Quiet if kind == NoteKind::Info => {}
+            Form::Text | Form::Quiet => self.line(&note_line(kind, text)),
+        }
     }
 }
 
 impl<W: Write> Drop for Lines<W> {
     fn drop(&mut self) {
         if let Some(progress) = self.pending.take() {
-            self.line(&progress_line(&progress));
-        }
-    }
-}
-
-/// Nothing but warnings.
-pub struct Quiet<W: Write> {
-    out: W,
-}
-
-impl<W: Write> Quiet<W> {
-    pub fn new(out: W) -> Self {
-        Self { out }
-    }
-}
-
-impl<W: Write + Send> Observer for Quiet<W> {
-    fn progress(&mut self, _: &Progress) {}
-
-    fn validation(&mut self, _: &Validation) {}
-
-    fn note(&mut self, kind: NoteKind, text: &str) {
-        if kind == NoteKind::Warning {
-            let _ = writeln!(self.out, "{}", note_line(kind, text));
+            self.line(&progress);
         }
     }
 }
 
 /// How many digits a number of updates may have.
 pub fn digits(progress: &Progress) -> usize {
-    progress.budget.map_or(COLUMN, |budget| budget.to_string().len())
+    progress.budget.to_string().len()
 }
 
-/// `1200/20000   6 %`, or `1200` without a budget.
+/// `1200/20000   6 %`
 pub fn updates(progress: &Progress) -> String {
-    let width = digits(progress);
-    let update = progress.update;
-    match (progress.budget, progress.fraction()) {
-        // Cut, not rounded: 100 % is the end and not before.
-        (Some(budget), Some(fraction)) => format!("{update:>width$}/{budget} {:>3} %", (100.0 * fraction) as u64),
-        _ => format!("{update:>width$}"),
-    }
+    let (width, Progress { update, budget, .. }) = (digits(progress), progress);
+    // Cut, not rounded: only the end is 100 %.
+    format!("{update:>width$}/{budget} {:>3} %", (100.0 * progress.fraction()) as u64)
 }
 
 /// A whole progress report in a line.

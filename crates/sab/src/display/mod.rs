@@ -1,8 +1,8 @@
 //! Shows training: nothing, JSON lines, lines of text, a progress bar or a dashboard.
 //!
 //! A display is an [`Observer`] of the trainer and decides which of its reports are worth showing. Text for people goes
-//! to stderr, JSON for programs to stdout. A display never stops the training: if its output is closed, training goes
-//! on in silence.
+//! to stderr, JSON for programs to stdout. A display never stops the training: if its output is closed, training
+//! continues in silence.
 
 mod bar;
 mod dashboard;
@@ -19,8 +19,7 @@ pub use format::{duration, is_fraction, metric, number, percent, rate};
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use bar::Bar;
 use dashboard::Dashboard;
-use json::Json;
-use lines::{Lines, Quiet};
+use lines::{Form, Lines};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 use throttle::Throttle;
@@ -51,23 +50,24 @@ pub enum Style {
 ///
 /// A bar and a dashboard need stderr to be a terminal; elsewhere the display falls back to lines, with a note.
 pub fn display(style: Style, title: &str) -> Box<dyn Observer> {
-    let lines = || Lines::new(io::stderr(), Throttle::new(BETWEEN_LINES), title);
+    let throttle = || Throttle::new(BETWEEN_LINES);
+    let lines = || Lines::new(io::stderr(), Form::Text, throttle(), title);
     match style {
-        Style::Quiet => Box::new(Quiet::new(io::stderr())),
-        Style::Json => Box::new(Json::new(io::stdout(), Throttle::new(BETWEEN_LINES))),
+        Style::Quiet => Box::new(Lines::new(io::stderr(), Form::Quiet, throttle(), title)),
+        Style::Json => Box::new(Lines::new(io::stdout(), Form::Json, throttle(), title)),
         Style::Lines => Box::new(lines()),
         Style::Auto if !can_draw() => Box::new(lines()),
         Style::Auto | Style::Bar if can_draw() => Box::new(Bar::new(indicatif::ProgressDrawTarget::stderr(), title)),
         Style::Dashboard if can_draw() => match Dashboard::open(title) {
             Ok(dashboard) => Box::new(dashboard),
-            Err(error) => in_place_of("dashboard", &error.to_string(), lines()),
+            Err(error) => instead_of("dashboard", &error.to_string(), lines()),
         },
-        Style::Auto | Style::Bar => in_place_of("bar", "stderr is not a terminal", lines()),
-        Style::Dashboard => in_place_of("dashboard", "stderr is not a terminal", lines()),
+        Style::Auto | Style::Bar => instead_of("bar", "stderr is not a terminal", lines()),
+        Style::Dashboard => instead_of("dashboard", "stderr is not a terminal", lines()),
     }
 }
 
-fn in_place_of(wanted: &str, why: &str, mut lines: Lines<io::Stderr>) -> Box<dyn Observer> {
+fn instead_of(wanted: &str, why: &str, mut lines: Lines<io::Stderr>) -> Box<dyn Observer> {
     lines.note(NoteKind::Info, &format!("{why}: showing lines instead of the {wanted}"));
     Box::new(lines)
 }

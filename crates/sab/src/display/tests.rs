@@ -1,9 +1,8 @@
-//! What each style shows.
+//! The output of each style.
 
 use super::bar::Bar;
 use super::dashboard::{State, draw};
-use super::json::Json;
-use super::lines::{Lines, Quiet};
+use super::lines::{Form, Lines};
 use super::throttle::Throttle;
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use indicatif::{InMemoryTerm, ProgressDrawTarget};
@@ -46,7 +45,7 @@ fn clock() -> (Arc<AtomicU64>, Throttle) {
 fn progress(update: u64, loss: f64) -> Progress {
     Progress {
         update,
-        budget: Some(20_000),
+        budget: 20_000,
         loss,
         metrics: vec![("accuracy", 0.632)],
         gradient_norm: 0.71,
@@ -62,7 +61,7 @@ fn validation(update: u64, best: bool) -> Validation {
 }
 
 #[test]
-fn a_throttle_says_yes_once_in_a_while() {
+fn a_throttle_says_yes_once_per_interval() {
     let (seconds, mut throttle) = clock();
     let mut yes = Vec::new();
     for second in 0..=12 {
@@ -73,10 +72,10 @@ fn a_throttle_says_yes_once_in_a_while() {
 }
 
 #[test]
-fn lines_have_matching_columns_and_come_now_and_then() {
+fn lines_have_matching_columns_and_are_limited_in_number() {
     let output = Output::default();
     let (seconds, throttle) = clock();
-    let mut lines = Lines::new(output.clone(), throttle, "copy, T = 100");
+    let mut lines = Lines::new(output.clone(), Form::Text, throttle, "copy, T = 100");
     lines.progress(&progress(1, 2.0794));
     seconds.store(4, Ordering::SeqCst);
     lines.progress(&progress(900, 1.5));
@@ -105,19 +104,19 @@ update 20000/20000 100 %  loss 1.23e-4  accuracy  63.2 %  lr  9.9e-4  grad  0.71
 fn dropping_lines_shows_the_last_progress() {
     let output = Output::default();
     let (_, throttle) = clock();
-    let mut lines = Lines::new(output.clone(), throttle, "");
+    let mut lines = Lines::new(output.clone(), Form::Text, throttle, "");
     lines.progress(&Progress { loss: f64::NAN, ..Progress::default() });
-    lines.progress(&Progress { update: 7, loss: f64::INFINITY, budget: Some(0), ..Progress::default() });
+    lines.progress(&Progress { update: 7, loss: f64::INFINITY, budget: 0, ..Progress::default() });
     drop(lines);
     let text = output.text();
     assert_eq!(text.lines().count(), 2);
-    assert!(text.contains("loss     NaN") && text.contains("update 7  loss     inf"), "{text}");
+    assert!(text.contains("loss     NaN") && text.contains("update 7/0 100 %  loss     inf"), "{text}");
 }
 
 #[test]
 fn quiet_shows_warnings_only() {
     let output = Output::default();
-    let mut quiet = Quiet::new(output.clone());
+    let mut quiet = Lines::new(output.clone(), Form::Quiet, clock().1, "title");
     quiet.progress(&progress(1, 1.0));
     quiet.validation(&validation(1, true));
     quiet.note(NoteKind::Info, "hello");
@@ -129,7 +128,7 @@ fn quiet_shows_warnings_only() {
 fn json_lines_parse_and_hold_everything() {
     let output = Output::default();
     let (seconds, throttle) = clock();
-    let mut json = Json::new(output.clone(), throttle);
+    let mut json = Lines::new(output.clone(), Form::Json, throttle, "title");
     json.progress(&progress(1, f64::NAN));
     seconds.store(1, Ordering::SeqCst);
     json.progress(&progress(2, 1.0));
@@ -169,12 +168,8 @@ fn closed_output_does_not_stop_the_training() {
             Err(io::ErrorKind::BrokenPipe.into())
         }
     }
-    let displays: [Box<dyn Observer>; 3] = [
-        Box::new(Lines::new(Closed, clock().1, "title")),
-        Box::new(Json::new(Closed, clock().1)),
-        Box::new(Quiet::new(Closed)),
-    ];
-    for mut display in displays {
+    for form in [Form::Text, Form::Json, Form::Quiet] {
+        let mut display = Lines::new(Closed, form, clock().1, "title");
         display.progress(&progress(1, 1.0));
         display.validation(&validation(1, true));
         display.note(NoteKind::Warning, "text");
@@ -182,7 +177,7 @@ fn closed_output_does_not_stop_the_training() {
 }
 
 #[test]
-fn the_bar_stands_below_its_results() {
+fn the_bar_is_below_its_results() {
     let terminal = InMemoryTerm::new(10, 90);
     let mut bar = Bar::new(ProgressDrawTarget::term_like(Box::new(terminal.clone())), "copy, T = 100");
     bar.progress(&progress(10_000, 0.8123));
@@ -198,16 +193,6 @@ fn the_bar_stands_below_its_results() {
     assert_eq!(lines[2], "warning: hm");
     assert!(lines[3].starts_with("━"), "{shown}");
     assert!(lines[3].ends_with("10001/20000  50 %  11:34 left  loss 0.8122  accuracy 63.2 %  27.1/s"), "{shown}");
-}
-
-#[test]
-fn a_bar_without_a_budget_counts() {
-    let terminal = InMemoryTerm::new(10, 90);
-    let mut bar = Bar::new(ProgressDrawTarget::term_like(Box::new(terminal.clone())), "");
-    bar.progress(&Progress { update: 77, budget: None, seconds_left: None, ..progress(77, 0.5) });
-    drop(bar);
-    let shown = terminal.contents();
-    assert!(shown.contains("update      77  loss 0.5000  accuracy 63.2 %  27.1/s"), "{shown}");
 }
 
 /// The dashboard of a run of 400 updates as text.

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// Where the time comes from; tests bring their own.
+/// The source of the time; tests bring their own.
 pub type Clock = Box<dyn FnMut() -> Instant + Send>;
 
-/// Says yes at most once in a while.
+/// Says yes at most once per interval.
 pub struct Throttle {
     every: Duration,
     clock: Clock,
@@ -13,7 +13,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// Says yes at once and then at most once `every` so often.
+    /// Says yes at once and then at most once per `every`.
     pub fn new(every: Duration) -> Self {
         Self::with_clock(every, Box::new(Instant::now))
     }

@@ -85,7 +85,7 @@ impl Experiment {
         Ok(Self { data_dir: "data".into(), train: kind.train(), task, model })
     }
 
-    /// The whole of it as TOML, every key with its value.
+    /// The experiment as TOML, every key with its value.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).map_err(|why| LabError::Config(why.to_string()))
     }
@@ -127,7 +127,7 @@ impl Experiment {
         self.model.validate()
     }
 
-    /// A name for the run directory: the task, what stands out of the model, the seed.
+    /// A name for the run directory: the task, the settings of the model that stand out, the seed.
     pub fn short_name(&self) -> String {
         let length = self.task.length().map_or(String::new(), |length| format!("-{length}"));
         format!("{}{length}-{}-seed{}", self.task.name(), self.model.short_name(), self.train.seed)
@@ -139,7 +139,7 @@ fn task_table(name: &str) -> Table {
     Table::from_iter([("task".to_string(), Value::Table(task))])
 }
 
-/// Finds the value that does not fit. Serde names the section only, so each value is tried by itself.
+/// Finds the value that does not fit. Serde only names the section, so each value is tried alone.
 fn explain(why: &toml::de::Error, defaults: &Table, given: &Table, origin: &str) -> LabError {
     let alone = |(key, value): (String, Value)| {
         let mut table = defaults.clone();
@@ -164,6 +164,3 @@ fn in_words(message: &str) -> String {
     };
     format!("expected {kind}")
 }
-
-#[cfg(test)]
-mod tests;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The one key of a file's metadata: a JSON text, so that the bytes of a file do not depend on the order of a map.
+/// The one key of a file's metadata: a JSON text, so that a file's bytes do not depend on the order of a map.
 const METADATA: &str = "sab";
 
 /// Files larger than this are not ours.
@@ -142,7 +142,7 @@ pub fn from_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> std::result::
         }
         parameters.push(Parameter { name: name.to_string(), shape: tensor.shape().to_vec(), values });
     }
-    // The file's own order is by size of the numbers and name: one order, whatever wrote it.
+    // A file may have any order; sorted by name, it no longer depends on the program that wrote the file.
     parameters.sort_by(|a, b| a.name.cmp(&b.name));
     let Some(text) = header.metadata().as_ref().and_then(|metadata| metadata.get(METADATA)) else {
         return Ok(Content { parameters, facts: None });

@@ -15,21 +15,22 @@ use crate::error::{LabError, Result};
 use crate::experiment::ModelSettings;
 use crate::tasks::{Answers, Batch, InputKind, OutputKind};
 use attentive::{ForwardOptions, SabLstmConfig, cross_entropy};
-use burn::module::{Module, ModuleMapper, ModuleVisitor};
+use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::sync::{Mutex, PoisonError};
 
 /// A model of either kind.
-#[derive(Clone, Debug)]
+#[derive(Module, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a process has a handful of models")]
 pub enum Model {
     /// LSTM, with self-attention, SAB and its variants.
-    Sab(Box<SabModel>),
+    Sab(SabModel),
     /// A Transformer encoder.
-    Transformer(Box<TransformerModel>),
+    Transformer(TransformerModel),
 }
 
-/// Burn has one source of random numbers for the whole process: whoever seeds it must be alone with it until the
-/// weights are drawn.
+/// Burn has one source of random numbers for the whole process, so only one model at a time may seed it and draw its
+/// weights.
 static BURNS_NUMBERS: Mutex<()> = Mutex::new(());
 
 impl Model {
@@ -45,22 +46,14 @@ impl Model {
             match settings {
                 ModelSettings::Sab(lstm) => {
                     let layer = SabLstmConfig { input: input.size(), ..lstm.clone() };
-                    Self::Sab(Box::new(SabModel::new(&layer, output.size(), &here)?))
+                    Self::Sab(SabModel::new(&layer, output.size(), &here)?)
                 }
                 ModelSettings::Transformer(settings) => {
-                    Self::Transformer(Box::new(TransformerModel::new(settings, input, output.size(), &here)))
+                    Self::Transformer(TransformerModel::new(settings, input, output.size(), &here))
                 }
             }
         };
-        Ok(if *device == here { drawn } else { drawn.moved_to(device) })
-    }
-
-    /// The same model on another device.
-    fn moved_to(self, device: &Device) -> Self {
-        match self {
-            Self::Sab(model) => Self::Sab(Box::new(model.fork(device))),
-            Self::Transformer(model) => Self::Transformer(Box::new(model.fork(device))),
-        }
+        Ok(if *device == here { drawn } else { drawn.fork(device) })
     }
 
     /// The outputs at the steps that the batch asks for, `[answers, outputs]`.
@@ -83,36 +76,9 @@ impl Model {
         }
     }
 
-    /// The same model without gradient.
-    pub fn valid(&self) -> Self {
-        match self {
-            Self::Sab(model) => Self::Sab(Box::new(model.valid())),
-            Self::Transformer(model) => Self::Transformer(Box::new(model.valid())),
-        }
-    }
-
-    /// Shows every parameter to a visitor, always in the same order.
-    pub fn visit(&self, visitor: &mut impl ModuleVisitor) {
-        match self {
-            Self::Sab(model) => model.visit(visitor),
-            Self::Transformer(model) => model.visit(visitor),
-        }
-    }
-
-    /// Puts every parameter through a mapper, in the order of [`visit`](Model::visit).
-    pub fn map(self, mapper: &mut impl ModuleMapper) -> Self {
-        match self {
-            Self::Sab(model) => Self::Sab(Box::new(model.map(mapper))),
-            Self::Transformer(model) => Self::Transformer(Box::new(model.map(mapper))),
-        }
-    }
-
     /// Numbers in all parameters.
     pub fn size(&self) -> usize {
-        match self {
-            Self::Sab(model) => model.num_params(),
-            Self::Transformer(model) => model.num_params(),
-        }
+        self.num_params()
     }
 
     /// The recurrent model, for operations that only it has.

@@ -1,8 +1,8 @@
 //! The parameters of a model by name, to save and load them.
 
-use super::Model;
-use crate::error::{LabError, Result};
-use burn::module::{ModuleMapper, ModuleVisitor, Param};
+use super::{Model, numbers};
+use crate::error::Result;
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Tensor, TensorData};
 use std::collections::BTreeMap;
 
@@ -20,33 +20,52 @@ pub struct Parameter {
 /// All parameters of a model at one moment, in the model's order.
 pub type Snapshot = Vec<Parameter>;
 
+/// The path of a visitor in a model.
 #[derive(Default)]
 struct Path(Vec<String>);
 
 impl Path {
+    fn enter(&mut self, name: &str, container: &str) {
+        if !is_enum(container) {
+            self.0.push(name.to_string());
+        }
+    }
+
+    fn exit(&mut self, container: &str) {
+        if !is_enum(container) {
+            self.0.pop();
+        }
+    }
+
     fn name(&self) -> String {
         self.0.join(".")
     }
 }
 
+/// The variant of [`Model`] is not part of a parameter's name.
+fn is_enum(container: &str) -> bool {
+    container.starts_with("Enum:")
+}
+
 #[derive(Default)]
 struct Collect {
     path: Path,
-    parameters: Vec<(String, Vec<usize>, TensorData)>,
+    parameters: Vec<Result<Parameter>>,
 }
 
 impl ModuleVisitor for Collect {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.0.push(name.to_string());
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.0.pop();
+    fn exit_module(&mut self, _: &str, container: &str) {
+        self.path.exit(container);
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let value = param.val();
-        self.parameters.push((self.path.name(), value.dims().to_vec(), value.into_data()));
+        let (name, value) = (self.path.name(), param.val());
+        let shape = value.dims().to_vec();
+        self.parameters.push(numbers(value).map(|values| Parameter { name, shape, values }));
     }
 }
 
@@ -57,12 +76,12 @@ struct Load<'a> {
 }
 
 impl ModuleMapper for Load<'_> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.path.0.push(name.to_string());
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
     }
 
-    fn exit_module(&mut self, _: &str, _: &str) {
-        self.path.0.pop();
+    fn exit_module(&mut self, _: &str, container: &str) {
+        self.path.exit(container);
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
@@ -97,13 +116,7 @@ impl Model {
     pub fn snapshot(&self) -> Result<Snapshot> {
         let mut collect = Collect::default();
         self.visit(&mut collect);
-        let parameter = |(name, shape, data): (String, Vec<usize>, TensorData)| {
-            let values = data
-                .try_into_vec::<f32>()
-                .map_err(|why| LabError::Run(format!("the parameter `{name}` is not of single precision: {why}")))?;
-            Ok(Parameter { name, shape, values })
-        };
-        collect.parameters.into_iter().map(parameter).collect()
+        collect.parameters.into_iter().collect()
     }
 
     /// The model with these parameters: all of its own and no others. The error names parameters that are missing,

@@ -14,8 +14,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 /// The longest sequence: the cost of attention grows with its square.
 const LONGEST: usize = 8192;
 
-/// A causal Transformer encoder with sinusoidal positions: each step sees itself and what came before, so padding at
-/// the end changes nothing.
+/// A causal Transformer encoder with sinusoidal positions: each step sees itself and earlier steps only, so padding
+/// at the end changes nothing.
 #[derive(Module, Debug)]
 pub struct TransformerModel {
     /// Symbols to positions.
@@ -42,7 +42,7 @@ impl TransformerModel {
             .with_norm_first(true)
             .init(device);
         let model = Self { symbols, numbers, encoder, head: LinearConfig::new(hidden, outputs).init(device) };
-        // Burn draws weights when they are first used; now is when the seed holds.
+        // Burn draws weights when they are first used. They must be drawn now, while the seed holds.
         model.visit(&mut Draw);
         model
     }
@@ -58,7 +58,7 @@ impl TransformerModel {
         let seen = match (input_of(batch, device), &self.symbols, &self.numbers) {
             (SabInput::Tokens(tokens), Some(symbols), _) => symbols.forward(tokens),
             (SabInput::Dense(values), _, Some(numbers)) => numbers.forward(values),
-            _ => return Err(LabError::Run("the model was made for another kind of input".into())),
+            _ => return Err(LabError::Run("the model expects another kind of input".into())),
         };
         let width = seen.dims()[2];
         let seen = seen + positions(steps, width, device);

@@ -69,7 +69,7 @@ fn same_kind(known: &Value, given: Value) -> Value {
 }
 
 fn unknown(path: &str, all: &[String], origin: &str) -> String {
-    // Names count, not the sections they stand in: `task.length` is not like `task.name`.
+    // Names count, not their sections: `task.length` is not like `task.name`.
     fn name(path: &str) -> &str {
         path.rsplit('.').next().unwrap_or_default()
     }

@@ -76,7 +76,7 @@ impl ModelSettings {
                 let weights = hidden * (4.0 * (input + hidden) + 2.0 * hidden + 2.0 * output);
                 float * (rows * steps * (10.0 * hidden + 2.0 * output) + 5.0 * weights)
             }
-            // Weights of attention and their adjoints are what grows.
+            // Attention weights and their adjoints grow fastest.
             Self::Transformer(TransformerSettings { layers, heads, hidden, .. }) => {
                 let (layers, heads, hidden) = (*layers as f64, *heads as f64, *hidden as f64);
                 float * rows * layers * (3.0 * heads * steps * steps + 10.0 * steps * hidden)
@@ -89,8 +89,7 @@ impl ModelSettings {
         match self {
             Self::Sab(lstm) => {
                 let hidden = lstm.hidden as f64;
-                // Forward, and twice that backward; then a score for each pair of a step and a memory, which costs a
-                // division.
+                // Forward, and twice as much backward; then a score for each step and memory, which costs a division.
                 let attention = match lstm.k_top {
                     KTop::Count(0) => 0.0,
                     _ => 6.0 * hidden * hidden + 4.0 * hidden * steps / lstm.k_att as f64,
@@ -104,7 +103,8 @@ impl ModelSettings {
         }
     }
 
-    /// The order of the gates in the weights of a saved model; a Transformer keeps the word that it always had there.
+    /// The order of the gates in the weights of a saved model. A Transformer has no gates; its file has
+    /// the same word as an LSTM's.
     pub fn gates(&self) -> &'static str {
         match self {
             Self::Sab(lstm) => lstm.cell.gates(),

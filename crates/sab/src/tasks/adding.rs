@@ -9,6 +9,7 @@ use crate::rng::{Draws, Purpose};
 use crate::settings::TrainSettings;
 use attentive::{Initialization, SabLstmConfig};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::Path;
 
 /// Numbers in 0..1, two of them marked, one in each half; asked for is the sum of the two, on the last step.
@@ -45,7 +46,7 @@ impl TaskKind for Adding {
 
     fn validate(&self) -> Result<()> {
         kind::check_length(self.length, 2)?;
-        self.held_out().validate()
+        self.counts().validate()
     }
 
     fn common_keys(&mut self) -> CommonKeys<'_> {
@@ -58,7 +59,7 @@ impl TaskKind for Adding {
 }
 
 impl Adding {
-    fn held_out(&self) -> HeldOut {
+    fn counts(&self) -> HeldOut {
         HeldOut { validation: self.validation, test: self.test }
     }
 
@@ -94,14 +95,12 @@ impl Task for Adding {
         self.batch(rows, |row| Draws::new(Purpose::Training, seed, update * rows as u64 + row as u64))
     }
 
-    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        self.held_out().batches(split, rows)
+    fn held_out(&self, split: Split) -> usize {
+        self.counts().of(split)
     }
 
-    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
-        let range = self.held_out().batch(split, number, rows);
-        let first = range.start;
-        self.batch(range.len(), |row| HeldOut::draws(split, first + row))
+    fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
+        self.batch(sequences.len(), |row| HeldOut::draws(split, sequences.start + row))
     }
 
     fn metrics(&self, tally: &Tally) -> Metrics {

@@ -1,6 +1,6 @@
 //! Language models on characters: Penn Treebank, text8, any text.
 
-use super::order::{EpochOrder, batches_of, range_of};
+use super::order::EpochOrder;
 use super::{
     Answers, Asked, Batch, CommonKeys, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts, TaskKind,
     kind,
@@ -10,11 +10,12 @@ use crate::error::{LabError, Result};
 use crate::rng::{Draws, Purpose};
 use crate::settings::TrainSettings;
 use attentive::{Initialization, SabLstmConfig};
+use std::ops::Range;
 use std::path::Path;
 
-/// Sequences of `length` characters from a text, each to be answered with the character after it. Sequences do not
-/// overlap and each begins with a fresh state, in training and when held out; where the first one begins is drawn anew
-/// for each pass.
+/// Sequences of `length` characters from a text; the answer to each character is the next one. Sequences do not
+/// overlap and each begins with a fresh state, in training and when held out; the start of the first one is drawn for
+/// each pass.
 #[derive(Debug)]
 struct Characters {
     text: TextSplit,
@@ -37,8 +38,8 @@ impl Characters {
         Ok(Box::new(Self { text, length, order: EpochOrder::default() }))
     }
 
-    /// A whole text to judge a model on, in the symbols that are kept with the model. A rest at its end that is shorter
-    /// than a sequence does not count.
+    /// A whole text to judge a model on, in the model's symbols. A remainder at its end that is shorter than a sequence
+    /// does not count.
     fn of_model(path: &Path, facts: &TaskFacts, length: usize) -> Result<Box<dyn Task>> {
         let Some(alphabet) = &facts.alphabet else {
             return Err(LabError::Run(
@@ -74,13 +75,13 @@ impl Characters {
         if part.is_empty() { &self.text.train } else { part }
     }
 
-    /// Sequences that fit into a part beginning at its start.
+    /// Sequences that fit into a part from its start.
     fn sequences(&self, part: &[u16]) -> usize {
         (part.len() - 1) / self.length
     }
 }
 
-/// A task whose sequences are characters of one text: all that texts do not share.
+/// A task whose sequences are characters of one text: everything in which texts differ.
 pub(super) trait Text {
     fn help(&self) -> &'static str;
 
@@ -142,7 +143,7 @@ impl Task for Characters {
     }
 
     fn training_batch(&self, seed: u64, update: u64, rows: usize) -> Batch {
-        // One sequence is given up, so that the first may begin anywhere in its place.
+        // One sequence is given up, so that the first one may begin anywhere within its length.
         let part = &self.text.train;
         let count = (self.sequences(part) - 1).max(1);
         let epoch = update / EpochOrder::batches(count, rows);
@@ -157,14 +158,13 @@ impl Task for Characters {
         Some(EpochOrder::batches((self.sequences(&self.text.train) - 1).max(1), rows))
     }
 
-    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        batches_of(self.sequences(self.part(split)), rows)
+    fn held_out(&self, split: Split) -> usize {
+        self.sequences(self.part(split))
     }
 
-    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
+    fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
         let part = self.part(split);
-        let range = range_of(self.sequences(part), rows, number);
-        self.batch(range.map(|item| &part[item * self.length..][..self.length + 1]))
+        self.batch(sequences.map(|item| &part[item * self.length..][..self.length + 1]))
     }
 
     fn metrics(&self, tally: &Tally) -> Metrics {

@@ -9,6 +9,7 @@ use crate::rng::{Draws, Purpose};
 use crate::settings::{TrainSettings, wrong};
 use attentive::{Initialization, SabLstmConfig, number_or};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::Path;
 
 /// Digits to copy.
@@ -21,7 +22,7 @@ const MARKER: i32 = 9;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Copy {
-    /// The paper's T; a sequence has 20 steps more.
+    /// The paper's T; a sequence has 20 more steps.
     pub length: usize,
     /// The weight of the mean loss on the blanks beside that on the digits. With 0 only the digits count, and the
     /// network learns nothing about waiting. `None`, `"auto"` in a file, weighs every step the same, as the paper does.
@@ -60,7 +61,7 @@ impl TaskKind for Copy {
             Some(weight) if !(0.0..=1e6).contains(&weight) => {
                 Err(wrong("task.blank_weight", weight, "from 0 to 1000000, or \"auto\""))
             }
-            _ => self.held_out().validate(),
+            _ => self.counts().validate(),
         }
     }
 
@@ -74,7 +75,7 @@ impl TaskKind for Copy {
 }
 
 impl Copy {
-    fn held_out(&self) -> HeldOut {
+    fn counts(&self) -> HeldOut {
         HeldOut { validation: self.validation, test: self.test }
     }
 
@@ -122,14 +123,13 @@ impl Task for Copy {
         self.batch(rows, asked, |_| digits(&mut draws))
     }
 
-    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        self.held_out().batches(split, rows)
+    fn held_out(&self, split: Split) -> usize {
+        self.counts().of(split)
     }
 
-    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
-        let range = self.held_out().batch(split, number, rows);
-        let first = range.start;
-        self.batch(range.len(), Asked::From(0), |row| digits(&mut HeldOut::draws(split, first + row)))
+    fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
+        let digits_of = |row| digits(&mut HeldOut::draws(split, sequences.start + row));
+        self.batch(sequences.len(), Asked::From(0), digits_of)
     }
 
     fn graded_steps(&self) -> usize {

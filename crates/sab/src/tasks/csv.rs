@@ -1,6 +1,6 @@
 //! `csv`: labelled sequences from a table of the user's.
 
-use super::order::{EpochOrder, batches_of, range_of};
+use super::order::EpochOrder;
 use super::{
     Answers, Asked, Batch, CommonKeys, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts, TaskKind,
 };
@@ -9,9 +9,10 @@ use crate::error::{LabError, Result};
 use crate::settings::TrainSettings;
 use attentive::SabLstmConfig;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Which column of a table is what. An empty name stands for the usual place.
+/// The roles of the columns of a table. An empty name stands for the usual position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Csv {
@@ -134,8 +135,7 @@ impl LabelledSequences {
         Ok(Self::scaled(table, split, features, values))
     }
 
-    /// Another table than the one that a model learned from, for judging the model on all of it: read and scaled by
-    /// what is kept with the model.
+    /// A new table to judge a model on, all of it: read and scaled by the facts saved with the model.
     fn of_model(file: &Path, facts: &TaskFacts) -> Result<Self> {
         let table = load_table(file, &facts.layout())?;
         let width = table.feature_names.len();
@@ -225,13 +225,12 @@ impl Task for LabelledSequences {
         Some(EpochOrder::batches(self.split.train.len(), rows))
     }
 
-    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        batches_of(self.part(split).len(), rows)
+    fn held_out(&self, split: Split) -> usize {
+        self.part(split).len()
     }
 
-    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
-        let part = self.part(split);
-        self.batch(&part[range_of(part.len(), rows, number)])
+    fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
+        self.batch(&self.part(split)[sequences])
     }
 
     fn longest(&self, split: Split) -> usize {

@@ -1,16 +1,14 @@
-//! [`HeldOut`]: the validation and test sequences of a task that makes its own.
+//! [`HeldOut`]: the validation and test sequences of a task that generates its own.
 
 use super::Split;
-use super::order::{batches_of, range_of};
 use crate::error::Result;
 use crate::rng::{Draws, Purpose};
 use crate::settings::at_least_one;
-use std::ops::Range;
 
 /// Held-out sequences are the same for every seed of training, so that runs compare.
 const SEED: u64 = 0;
 
-/// How many sequences are held out by a task that makes its own: sequence 7 of a split is the same in any batch.
+/// The numbers of held-out sequences of a task that generates them. Sequence 7 of a split is the same in any batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldOut {
     /// Sequences that validate.
@@ -26,22 +24,12 @@ impl HeldOut {
         at_least_one("task.test", self.test, "sequence")
     }
 
-    fn of(&self, split: Split) -> usize {
+    /// Sequences of a split, for [`Task::held_out`](super::Task::held_out).
+    pub fn of(&self, split: Split) -> usize {
         match split {
             Split::Validation => self.validation,
             Split::Test => self.test,
         }
-    }
-
-    /// Batches of a split, for [`Task::held_out_count`](super::Task::held_out_count).
-    pub fn batches(&self, split: Split, rows: usize) -> u64 {
-        batches_of(self.of(split), rows)
-    }
-
-    /// The sequences of batch `number`, for [`Task::held_out_batch`](super::Task::held_out_batch); the last batch may
-    /// be short.
-    pub fn batch(&self, split: Split, number: u64, rows: usize) -> Range<usize> {
-        range_of(self.of(split), rows, number)
     }
 
     /// The numbers that one held-out sequence is drawn from. Training draws from

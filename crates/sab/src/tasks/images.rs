@@ -1,15 +1,16 @@
 //! Images pixel by pixel: permuted MNIST and CIFAR-10.
 
-use super::order::{EpochOrder, batches_of, range_of};
+use super::order::EpochOrder;
 use super::{Answers, Asked, Batch, Input, InputKind, Metrics, OutputKind, Split, Tally, Task, TaskFacts};
 use crate::data::{ImageSet, Images};
 use crate::error::{LabError, Result};
 use crate::rng::{Draws, Purpose};
 use crate::settings::TrainSettings;
 use attentive::{Initialization, SabLstmConfig};
+use std::ops::Range;
 
-/// One pixel a step, scaled to -0.5..0.5; the class is asked for on the last step. The last images of the training set
-/// validate.
+/// One pixel per step, scaled to -0.5..0.5; the class is asked for on the last step. The last images of the training
+/// set validate.
 #[derive(Debug)]
 pub(super) struct PixelByPixel {
     set: ImageSet,
@@ -22,9 +23,9 @@ pub(super) struct PixelByPixel {
 /// Variations of the training images: the same object seen differently, so that the model memorises less.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Views {
-    /// Left for right, every second one.
+    /// Mirrors every second image left for right.
     pub(super) mirror: bool,
-    /// Pixels that they are moved by at most, in each direction.
+    /// The largest shift in each direction, in pixels.
     pub(super) shift: usize,
 }
 
@@ -60,7 +61,7 @@ impl PixelByPixel {
         let have = set.train.len();
         if validation >= have {
             return Err(LabError::Config(format!(
-                "`task.validation` is {validation}, but there are {have} training images: some must be left to train"
+                "`task.validation` is {validation}, but there are {have} training images: some must remain for training"
             )));
         }
         let permutation = permutation_seed.map(|seed| {
@@ -89,7 +90,7 @@ impl PixelByPixel {
     }
 
     /// The images of a split, and which of them.
-    fn part(&self, split: Split) -> (&Images, std::ops::Range<usize>) {
+    fn part(&self, split: Split) -> (&Images, Range<usize>) {
         match split {
             Split::Validation => (&self.set.train, self.training..self.set.train.len()),
             Split::Test => (&self.set.test, 0..self.set.test.len()),
@@ -128,14 +129,13 @@ impl Task for PixelByPixel {
         Some(EpochOrder::batches(self.training, rows))
     }
 
-    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
-        batches_of(self.part(split).1.len(), rows)
+    fn held_out(&self, split: Split) -> usize {
+        self.part(split).1.len()
     }
 
-    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
+    fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
         let (images, part) = self.part(split);
-        let range = range_of(part.len(), rows, number);
-        self.batch(images, range.map(|item| (part.start + item, View::default())))
+        self.batch(images, sequences.map(|item| (part.start + item, View::default())))
     }
 
     fn metrics(&self, tally: &Tally) -> Metrics {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_mirrors_and_moves_and_the_edge_goes_on() {
+    fn a_view_mirrors_and_moves_and_repeats_the_edge() {
         let seen = |view: View| [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|place| view.pixel_at(place, 3));
         assert_eq!(seen(View::default()), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(seen(View { mirrored: true, ..View::default() }), [2, 1, 0, 5, 4, 3, 8, 7, 6]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn training_images_are_shown_in_all_views_by_lot_and_held_out_images_as_they_are() {
+    fn training_images_are_shown_in_random_views_and_held_out_images_as_they_are() {
         let (plain, varied) = (task(Views::default()), task(Views { mirror: true, shift: 1 }));
         let mut seen = std::collections::BTreeSet::new();
         for update in 0..100 {

@@ -7,10 +7,10 @@ use crate::suggest::did_you_mean;
 use attentive::SabLstmConfig;
 use std::path::{Path, PathBuf};
 
-/// The longest sequence: more is a slip of the keyboard.
+/// The longest sequence: more is a typing mistake.
 const LONGEST: usize = 10_000_000;
 
-/// Keys that several tasks have and that the laboratory sets by itself.
+/// Keys that several tasks have and that commands set.
 #[derive(Debug, Default)]
 pub struct CommonKeys<'a> {
     /// The length of a sequence: `--length`, `sab transfer`.
@@ -42,10 +42,10 @@ pub trait TaskKind {
         CommonKeys::default()
     }
 
-    /// Makes the task, reading its data from `data_dir` if it has some.
+    /// Opens the task, reading its data from `data_dir` if it has some.
     fn open(&self, data_dir: &Path) -> Result<Box<dyn Task>>;
 
-    /// Makes a task of another file, to judge a trained model on all of it; `facts` are kept with the model. `None` if
+    /// Opens another file, to judge a trained model on all of it; `facts` were saved with the model. `None` if
     /// the task does not learn from a table or a text.
     fn judge_file(&self, _facts: &TaskFacts, _file: &Path) -> Option<Result<Box<dyn Task>>> {
         None
@@ -107,7 +107,7 @@ impl TaskSettings {
     }
 }
 
-/// Makes a task, reading its data from `data_dir` if it has some.
+/// Opens a task, reading its data from `data_dir` if it has some.
 pub fn open(settings: &TaskSettings, data_dir: &Path) -> Result<Box<dyn Task>> {
     if settings.file().is_some_and(|file| file.as_os_str().is_empty()) {
         let why = "`task.file` is empty: name the file to learn from with --file FILE or in the configuration";
@@ -116,8 +116,8 @@ pub fn open(settings: &TaskSettings, data_dir: &Path) -> Result<Box<dyn Task>> {
     settings.kind().open(data_dir)
 }
 
-/// Makes a task that judges a trained model on another file than it learned from: on all sequences of a table, read and
-/// scaled by `facts`, which are kept with the model, or on all of a text in the model's symbols. `settings` are those
+/// Opens a task that judges a trained model on a file that it did not learn from: on all sequences of a table, read and
+/// scaled by `facts`, which were saved with the model, or on all of a text in the model's symbols. `settings` are those
 /// of the run. Tasks that do not learn from a table or a text return an error.
 pub fn open_file(settings: &TaskSettings, facts: &TaskFacts, file: &Path) -> Result<Box<dyn Task>> {
     settings.kind().judge_file(facts, file).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Tasks: where sequences come from and how answers are judged.
+//! Tasks: the sources of sequences and the judges of answers.
 //!
 //! Each task has a file: its keys with their defaults and limits, the model and the training that suit it, and its
 //! batches. A new task is such a file, its `mod` line, and a line in the registry below.
@@ -26,11 +26,12 @@ pub use batch::{Answers, Asked, Batch, Input};
 pub use facts::TaskFacts;
 pub use held_out::HeldOut;
 pub use kind::{CommonKeys, TaskKind, open, open_file};
-pub use order::{EpochOrder, batches_of, range_of};
+pub use order::EpochOrder;
 pub use tally::{Metrics, Sums, Tally, metric};
 pub(crate) use tally::{as_json, largest};
 
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 registry::registry! {
     copy::Copy,
@@ -91,7 +92,7 @@ impl OutputKind {
     }
 }
 
-/// Where sequences come from and how answers are judged.
+/// A source of sequences and a judge of answers.
 pub trait Task: Send + Sync {
     /// The kind of a step.
     fn input(&self) -> InputKind;
@@ -107,11 +108,23 @@ pub trait Task: Send + Sync {
         None
     }
 
-    /// Batches of a split.
-    fn held_out_count(&self, split: Split, rows: usize) -> u64;
+    /// Sequences of a split.
+    fn held_out(&self, split: Split) -> usize;
 
-    /// One batch of a split.
-    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch;
+    /// Some sequences of a split as a batch. A sequence is the same in any batch.
+    fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch;
+
+    /// Batches of a split.
+    fn held_out_count(&self, split: Split, rows: usize) -> u64 {
+        self.held_out(split).div_ceil(rows.max(1)) as u64
+    }
+
+    /// One batch of a split; the last one may be short.
+    fn held_out_batch(&self, split: Split, number: u64, rows: usize) -> Batch {
+        let count = self.held_out(split);
+        let from = (number as usize).saturating_mul(rows).min(count);
+        self.held_out_sequences(split, from..from.saturating_add(rows).min(count))
+    }
 
     /// Steps of the longest sequence of a split.
     fn longest(&self, split: Split) -> usize {

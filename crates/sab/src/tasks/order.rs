@@ -1,9 +1,9 @@
-//! The order of training data: shuffled anew for each pass, and a function of the seed and the update alone.
+//! The order of training data: reshuffled for each pass, and a function of the seed and the update alone.
 
 use crate::rng::{Draws, Purpose};
 use std::sync::Mutex;
 
-/// Which items make a batch. Remembers the order of the pass it was last asked about.
+/// Chooses the items of each batch. Remembers the order of the latest pass.
 #[derive(Debug, Default)]
 pub struct EpochOrder {
     last: Mutex<Option<Pass>>,
@@ -27,7 +27,7 @@ impl EpochOrder {
         let batches = Self::batches(count, rows);
         let (epoch, place) = (update / batches, (update % batches) as usize);
         let key = (seed, epoch, count);
-        // A poisoned lock holds an order all the same: it is replaced as a whole.
+        // A poisoned lock still holds a whole order, because an order is only replaced as a whole.
         let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if last.as_ref().is_none_or(|pass| pass.of != key) {
             let mut order: Vec<u32> = (0..count as u32).collect();
@@ -41,47 +41,5 @@ impl EpochOrder {
     /// Batches of one pass.
     pub fn batches(count: usize, rows: usize) -> u64 {
         (count / rows.max(1)).max(1) as u64
-    }
-}
-
-/// Batches of at most `rows` that hold `count` items.
-pub fn batches_of(count: usize, rows: usize) -> u64 {
-    count.div_ceil(rows.max(1)) as u64
-}
-
-/// The items of batch `number`; the last may be short.
-pub fn range_of(count: usize, rows: usize, number: u64) -> std::ops::Range<usize> {
-    let from = (number as usize).saturating_mul(rows).min(count);
-    from..from.saturating_add(rows).min(count)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pass_uses_every_item_once_and_the_next_pass_another_order() {
-        let order = EpochOrder::default();
-        let pass = |epoch: u64| -> Vec<usize> { (0..5).flat_map(|b| order.batch(7, epoch * 5 + b, 20, 4)).collect() };
-        let (first, second) = (pass(0), pass(1));
-        assert_ne!(first, second);
-        assert_eq!(first, pass(0));
-        for mut items in [first, second] {
-            items.sort_unstable();
-            assert_eq!(items, (0..20).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    fn fewer_items_than_rows_are_used_again() {
-        let items = EpochOrder::default().batch(1, 0, 3, 7);
-        assert!(items.len() == 7 && items.iter().all(|item| *item < 3));
-        assert!(EpochOrder::default().batch(1, 0, 0, 7).is_empty());
-    }
-
-    #[test]
-    fn held_out_batches_cover_everything_once() {
-        let all: Vec<usize> = (0..batches_of(10, 4)).flat_map(|number| range_of(10, 4, number)).collect();
-        assert_eq!(all, (0..10).collect::<Vec<_>>());
     }
 }

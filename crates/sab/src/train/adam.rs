@@ -1,48 +1,28 @@
 //! [`Adam`] over all parameters at once, with clipping by the global norm.
 //!
-//! Burn's own optimizer clips each tensor by itself and takes several passes over memory; here the clipped gradient,
+//! Burn's own optimizer clips each tensor by itself and takes several passes over memory. Here the clipped gradient,
 //! both moments and the step are one pass, and the moments are plain vectors that a checkpoint can hold.
 
 use crate::error::{LabError, Result};
 use crate::experiment::TrainSettings;
-use crate::models::{Model, Parameter};
-use burn::module::{ModuleMapper, ModuleVisitor, Param};
+use crate::models::{Model, Parameter, numbers};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor};
 use rayon::prelude::*;
 
 /// Numbers in one piece of work: a fixed size, so that sums do not depend on the number of threads.
 const PIECE: usize = 1 << 14;
 
-/// Parameters smaller than this are not worth waking other threads for.
+/// Smaller parameters are not worth waking other threads for.
 const WORTH_SHARING: usize = 1 << 20;
 
 /// Gradients are squared in single precision: a norm of this or more, after clipping, is as good as infinite.
 pub const LARGEST_NORM: f64 = 1e18;
 
-/// The decay rates and the constant of Adam.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
-    /// Decay of the mean gradient.
-    pub beta1: f64,
-    /// Decay of the mean squared gradient.
-    pub beta2: f64,
-    /// Added to the root of the mean square.
-    pub epsilon: f64,
-    /// How strongly every parameter decays, in units of the learning rate; 0 is plain Adam.
-    pub weight_decay: f64,
-}
-
-impl From<&TrainSettings> for Rates {
-    fn from(settings: &TrainSettings) -> Self {
-        let TrainSettings { beta1, beta2, epsilon, weight_decay, .. } = *settings;
-        Self { beta1, beta2, epsilon, weight_decay }
-    }
-}
-
 /// Adam (Kingma and Ba), with weight decay AdamW (Loshchilov and Hutter), as PyTorch computes them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adam {
-    rates: Rates,
+    settings: TrainSettings,
     /// Updates made.
     steps: u64,
     /// Mean gradient of each parameter, in the model's order.
@@ -57,12 +37,9 @@ pub struct GradientSet(Vec<Vec<f32>>);
 impl GradientSet {
     /// Takes the gradients of a model's parameters.
     pub fn of(model: &Model, mut gradients: Gradients) -> Result<Self> {
-        let mut collect = Collect { gradients: &mut gradients, found: Vec::new(), wrong: None };
+        let mut collect = Collect { gradients: &mut gradients, found: Vec::new() };
         model.visit(&mut collect);
-        match collect.wrong {
-            Some(why) => Err(LabError::Run(format!("a gradient is not of single precision: {why}"))),
-            None => Ok(Self(collect.found)),
-        }
+        Ok(Self(collect.found.into_iter().collect::<Result<_>>()?))
     }
 
     /// The global norm, added up in double precision so that it cannot overflow.
@@ -87,38 +64,30 @@ impl GradientSet {
 
 struct Collect<'a> {
     gradients: &'a mut Gradients,
-    found: Vec<Vec<f32>>,
-    wrong: Option<String>,
+    found: Vec<Result<Vec<f32>>>,
 }
 
 impl ModuleVisitor for Collect<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        // Removed, so that nobody else holds its memory and it need not be copied.
-        let gradient = param.val().grad_remove(self.gradients).map(|found| found.into_data().try_into_vec::<f32>());
-        self.found.push(match gradient {
-            Some(Ok(values)) => values,
-            Some(Err(why)) => {
-                self.wrong.get_or_insert(why.to_string());
-                Vec::new()
-            }
-            None => Vec::new(),
-        });
+        // Removed, so that its memory has one owner and need not be copied.
+        self.found.push(param.val().grad_remove(self.gradients).map_or(Ok(Vec::new()), numbers));
     }
 }
 
 impl Adam {
-    /// An optimizer that has made no update.
-    pub fn new(rates: Rates, model: &Model) -> Result<Self> {
+    /// An optimizer that has made no update. It uses the decay rates, the constant and the weight decay of
+    /// the settings.
+    pub fn new(settings: &TrainSettings, model: &Model) -> Result<Self> {
         let zeros: Vec<Vec<f32>> =
             model.snapshot()?.iter().map(|parameter| vec![0.0; parameter.values.len()]).collect();
-        Ok(Self { rates, steps: 0, first: zeros.clone(), second: zeros })
+        Ok(Self { settings: settings.clone(), steps: 0, first: zeros.clone(), second: zeros })
     }
 
     /// One step with a learning rate; gradients are multiplied by `scale`, which clips them
     /// below [`LARGEST_NORM`].
     pub fn step(&mut self, model: Model, gradients: &GradientSet, learning_rate: f64, scale: f64) -> Result<Model> {
         self.steps += 1;
-        let Rates { beta1, beta2, epsilon, weight_decay } = self.rates;
+        let TrainSettings { beta1, beta2, epsilon, weight_decay, .. } = self.settings;
         let correction = |beta: f64| 1.0 - beta.powi(self.steps.min(i32::MAX as u64) as i32);
         let rule = Rule {
             beta1: beta1 as f32,
@@ -131,10 +100,7 @@ impl Adam {
         };
         let mut apply = Apply { rule, adam: self, gradients, place: 0, wrong: None };
         let model = model.map(&mut apply);
-        match apply.wrong {
-            Some(why) => Err(LabError::Run(format!("a parameter is not of single precision: {why}"))),
-            None => Ok(model),
-        }
+        apply.wrong.map_or(Ok(model), Err)
     }
 
     /// Updates made.
@@ -142,7 +108,7 @@ impl Adam {
         self.steps
     }
 
-    /// both moments, named after the parameters of `snapshot`, to save them.
+    /// Both moments, named after the parameters of `snapshot`, to save them.
     pub fn moments(&self, snapshot: &[Parameter]) -> Vec<Parameter> {
         let named = |prefix: &str, moments: &[Vec<f32>]| -> Vec<Parameter> {
             let name = |(parameter, values): (&Parameter, &Vec<f32>)| Parameter {
@@ -158,7 +124,7 @@ impl Adam {
     /// The optimizer that [`moments`](Adam::moments) saved, for a model with the parameters of `snapshot`. Says what is
     /// missing.
     pub fn restore(
-        rates: Rates, steps: u64, snapshot: &[Parameter], mut saved: Vec<Parameter>,
+        settings: &TrainSettings, steps: u64, snapshot: &[Parameter], mut saved: Vec<Parameter>,
     ) -> std::result::Result<Self, String> {
         let mut take = |prefix: &str| -> std::result::Result<Vec<Vec<f32>>, String> {
             let of_one = |parameter: &Parameter| {
@@ -169,11 +135,11 @@ impl Adam {
             snapshot.iter().map(of_one).collect()
         };
         let (first, second) = (take(FIRST)?, take(SECOND)?);
-        Ok(Self { rates, steps, first, second })
+        Ok(Self { settings: settings.clone(), steps, first, second })
     }
 }
 
-/// What names of saved moments begin with.
+/// The prefixes of the names of saved moments.
 pub(super) const FIRST: &str = "adam.first.";
 pub(super) const SECOND: &str = "adam.second.";
 
@@ -205,7 +171,7 @@ struct Apply<'a> {
     adam: &'a mut Adam,
     gradients: &'a GradientSet,
     place: usize,
-    wrong: Option<String>,
+    wrong: Option<LabError>,
 }
 
 impl ModuleMapper for Apply<'_> {
@@ -216,10 +182,10 @@ impl ModuleMapper for Apply<'_> {
         if gradient.is_empty() {
             return param;
         }
-        let mut values = match param.val().into_data().try_into_vec::<f32>() {
+        let mut values = match numbers(param.val()) {
             Ok(values) => values,
             Err(why) => {
-                self.wrong.get_or_insert(why.to_string());
+                self.wrong.get_or_insert(why);
                 return param;
             }
         };

@@ -1,13 +1,13 @@
 //! Checkpoints: everything that training needs to continue bit for bit, one file each, written while training runs.
 
-use super::adam::{Adam, FIRST, Rates, SECOND};
+use super::adam::{Adam, FIRST, SECOND};
 use crate::error::{LabError, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, TrainSettings};
 use crate::models::{Model, Snapshot, file};
 use crate::run_dir::{CHECKPOINTS, RunDir, atomic, save_model};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 /// The progress of training, besides weights and moments.
@@ -50,13 +50,13 @@ struct Facts {
     // Checkpoints of version 0.1.0 and before call it `standing`.
     #[serde(alias = "standing")]
     state: TrainState,
-    /// The experiment, so that a checkpoint is not taken for that of another.
+    /// The experiment, so that a checkpoint cannot continue another one.
     experiment: String,
 }
 
 /// A checkpoint in memory.
 pub struct Checkpoint {
-    /// Where training stands.
+    /// The progress of training.
     pub state: TrainState,
     /// The model's parameters.
     pub parameters: Snapshot,
@@ -82,7 +82,9 @@ pub fn list(run: &RunDir) -> Result<Vec<(u64, PathBuf)>> {
 }
 
 /// The latest checkpoint of a run, if it has one.
-pub fn latest(run: &RunDir, experiment: &str, rates: Rates, model: Model) -> Result<Option<(TrainState, Model, Adam)>> {
+pub fn latest(
+    run: &RunDir, experiment: &str, settings: &TrainSettings, model: Model,
+) -> Result<Option<(TrainState, Model, Adam)>> {
     let checkpoints = list(run)?;
     let Some((_, path)) = checkpoints.last() else { return Ok(None) };
     let hint = match checkpoints.len() {
@@ -101,11 +103,11 @@ pub fn latest(run: &RunDir, experiment: &str, rates: Rates, model: Model) -> Res
     let (moments, parameters): (Snapshot, Snapshot) = content.parameters.into_iter().partition(|p| is_moment(&p.name));
     let does_not_fit = |why: String| wrong(&format!("does not fit the model: {why}"));
     let model = model.with_parameters(&parameters).map_err(does_not_fit)?;
-    let adam = Adam::restore(rates, facts.state.adam_steps, &model.snapshot()?, moments).map_err(does_not_fit)?;
+    let adam = Adam::restore(settings, facts.state.adam_steps, &model.snapshot()?, moments).map_err(does_not_fit)?;
     Ok(Some((facts.state, model, adam)))
 }
 
-/// An experiment without the path of its file: the content of the file is checked elsewhere, its place does not matter.
+/// An experiment without the path of its file: the file's content is checked elsewhere, and its path does not matter.
 /// Keys that did not exist yet have their defaults.
 fn without_file(experiment: &str) -> Option<toml::Table> {
     let experiment = Experiment::of_text(experiment, "the checkpoint", &[]).ok()?;
@@ -122,8 +124,7 @@ enum Job {
 /// Writes checkpoints and models on a thread of its own, in the order they are handed over.
 pub struct Writer {
     jobs: Option<SyncSender<Job>>,
-    thread: Option<JoinHandle<()>>,
-    failures: Receiver<LabError>,
+    thread: Option<JoinHandle<Result<()>>>,
 }
 
 impl Writer {
@@ -132,23 +133,18 @@ impl Writer {
         // No job waits: one is handed over when the one before is on the disk, so that a kill loses less than what
         // two of them span. Training is held up only if the disk is slower than the interval.
         let (jobs, to_do) = sync_channel(0);
-        let (report, failures) = sync_channel(16);
         let run = run.clone();
         let thread = std::thread::spawn(move || {
             for job in to_do {
-                let done = match job {
-                    Job::Checkpoint(checkpoint) => write(&run, &experiment, *checkpoint, keep),
-                    Job::Model(parameters, update) => save_model(run.path(), parameters, update),
-                };
-                if let Err(why) = done {
-                    // Nothing more is written: a later file must not appear without an earlier one. A full channel
-                    // means that the first failure is on its way.
-                    let _ = report.try_send(why);
-                    return;
+                // The first failure ends the thread: a later file must not appear without an earlier one.
+                match job {
+                    Job::Checkpoint(checkpoint) => write(&run, &experiment, *checkpoint, keep)?,
+                    Job::Model(parameters, update) => save_model(run.path(), parameters, update)?,
                 }
             }
+            Ok(())
         });
-        Self { jobs: Some(jobs), thread: Some(thread), failures }
+        Self { jobs: Some(jobs), thread: Some(thread) }
     }
 
     /// Hands a checkpoint over.
@@ -161,30 +157,28 @@ impl Writer {
         self.hand_over(Job::Model(parameters, update))
     }
 
+    /// If the thread takes no more jobs, the error is the failure that ended it.
     fn hand_over(&mut self, job: Job) -> Result<()> {
-        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
-        if sent { self.failures.try_recv().map_or(Ok(()), Err) } else { Err(self.failure()) }
-    }
-
-    fn failure(&self) -> LabError {
-        self.failures.recv().unwrap_or_else(|_| LabError::Run("the thread that writes checkpoints has stopped".into()))
+        match self.jobs.as_ref().map(|jobs| jobs.send(job)) {
+            Some(Ok(())) => Ok(()),
+            _ => self.finish().and_then(|()| Err(stopped())),
+        }
     }
 
     /// Waits until everything is written.
     pub fn finish(&mut self) -> Result<()> {
         self.jobs = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            return Err(LabError::Run("the thread that writes checkpoints has stopped".into()));
-        }
-        self.failures.try_recv().map_or(Ok(()), Err)
+        self.thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or_else(|_| Err(stopped())))
     }
+}
+
+fn stopped() -> LabError {
+    LabError::Run("the thread that writes checkpoints has stopped".into())
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Whoever cares has called `finish`; what was handed over is written all the same.
+        // Callers that want the error call `finish`. Jobs that were handed over are written either way.
         let _ = self.finish();
     }
 }

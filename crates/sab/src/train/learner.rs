@@ -1,4 +1,4 @@
-//! [`Learner`]: a model and what trains it, without data, files or display.
+//! [`Learner`]: a model and its optimizer, without data, files or display.
 
 use super::adam::{Adam, GradientSet, LARGEST_NORM};
 use crate::error::{LabError, Result};
@@ -15,11 +15,11 @@ pub struct Learner {
     pub adam: Adam,
     /// Gradients with a larger global norm are scaled down to it.
     pub clip: Option<f64>,
-    /// Where the model is, with autodiff.
+    /// The model's device, with autodiff.
     pub device: Device,
 }
 
-/// What one update found.
+/// The result of one update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Learned {
     /// The loss before the update.
@@ -29,8 +29,8 @@ pub struct Learned {
 }
 
 impl Learner {
-    /// Forward, loss, backward, clip, Adam. Nothing comes back if the loss or the gradient is not a finite number: then
-    /// the weights stay as they are. The outputs go to `keep` if somebody wants them.
+    /// Forward, loss, backward, clip, Adam. Returns `None` if the loss or the gradient is not a finite number; the
+    /// weights then stay as they are. The outputs go to `keep`, if it is given.
     pub fn learn(
         &mut self, batch: &Batch, options: &ForwardOptions, rate: f64, keep: Option<&mut Option<Tensor<2>>>,
     ) -> Result<Option<Learned>> {
@@ -50,7 +50,7 @@ impl Learner {
         let gradients = GradientSet::of(&self.model, loss.backward())?;
         let norm = gradients.norm();
         let scale = self.clip.map_or(1.0, |most| if norm > most { most / norm } else { 1.0 });
-        // A NaN is not below anything.
+        // A NaN is below nothing, so it is not usable either.
         let usable = norm * scale < LARGEST_NORM;
         if !usable {
             return Ok(None);

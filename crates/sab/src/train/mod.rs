@@ -1,4 +1,4 @@
-//! The trainer: one update after another, from a run directory and into it.
+//! The trainer: runs updates, reading its state from a run directory and writing it back.
 
 mod adam;
 pub mod checkpoint;
@@ -8,7 +8,7 @@ mod observer;
 mod schedule;
 mod signals;
 
-pub use adam::{Adam, GradientSet, LARGEST_NORM, Rates};
+pub use adam::{Adam, GradientSet, LARGEST_NORM};
 pub(crate) use evaluate::STEPS_AT_ONCE;
 pub use evaluate::{Judgement, MEMORIES, evaluate, judge};
 pub use learner::{Learned, Learner};
@@ -26,6 +26,7 @@ use crate::run_dir::metrics::{Kind, MetricsFile};
 use crate::run_dir::{DeviceUse, RunDir, atomic, cores, load_model};
 use crate::tasks::{Batch, Metrics, Split, Tally, Task};
 use attentive::{ForwardOptions, SabError};
+use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use checkpoint::{Checkpoint, TrainState, Window, Writer};
 use serde::{Deserialize, Serialize};
@@ -84,7 +85,7 @@ pub struct Trainer<'a> {
     run: RunDir,
     began: Instant,
     seconds_before: f64,
-    /// Where the current rate of updates is measured from.
+    /// The start of the interval over which the update rate is measured.
     pace: (Instant, u64),
     last_checkpoint: Option<u64>,
 }
@@ -103,16 +104,12 @@ impl<'a> Trainer<'a> {
         let name = session.device.unwrap_or(last_device.device);
         let device = name.open()?.autodiff();
         let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
-        let rates = Rates::from(&settings);
         let identity = identity(&experiment)?;
-        let found = checkpoint::latest(run, &identity, rates, model.clone())?;
+        let found = checkpoint::latest(run, &identity, &settings, model.clone())?;
         let last_checkpoint = found.as_ref().map(|(state, ..)| state.update);
         let (state, model, adam) = match found {
             Some(found) => found,
-            None => {
-                let adam = Adam::new(rates, &model)?;
-                (TrainState::default(), model, adam)
-            }
+            None => (TrainState::default(), model.clone(), Adam::new(&settings, &model)?),
         };
         let best = match state.best {
             Some(_) => Some(load_model(run.path(), &device.clone().inner())?.1),
@@ -161,12 +158,12 @@ impl<'a> Trainer<'a> {
         self.threads
     }
 
-    /// Where it trains, with autodiff.
+    /// The device, with autodiff.
     pub fn device(&self) -> &Device {
         &self.learner.device
     }
 
-    /// The same in words.
+    /// The device, as `environment.json` describes it.
     pub(crate) fn device_use(&self) -> &DeviceUse {
         &self.device_use
     }
@@ -190,8 +187,7 @@ impl<'a> Trainer<'a> {
             }
             self.trace_attention()?;
             self.update()?;
-            // Twice an interval: one may still be on its way to the disk when a kill falls, and no more than the
-            // interval is lost.
+            // Twice per interval: a kill may interrupt the latest write, and then loses no more than the interval.
             let due = |every: u64| self.state.update.is_multiple_of(every);
             let (validate, save) =
                 (due(self.settings.validate_every), due((self.settings.checkpoint_every / 2).max(1)));
@@ -296,7 +292,7 @@ impl<'a> Trainer<'a> {
         let left = self.max_seconds.map_or(left, |most| left.min(most - seconds));
         self.observer.progress(&Progress {
             update,
-            budget: Some(self.budget),
+            budget: self.budget,
             loss: mean(loss),
             metrics,
             gradient_norm: mean(norm),

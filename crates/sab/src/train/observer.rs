@@ -5,8 +5,8 @@
 pub struct Progress {
     /// Updates done.
     pub update: u64,
-    /// Updates in all, if that is known.
-    pub budget: Option<u64>,
+    /// Updates in all.
+    pub budget: u64,
     /// The training loss.
     pub loss: f64,
     /// Further metrics with their names, such as the accuracy of recent training batches.
@@ -25,9 +25,8 @@ pub struct Progress {
 
 impl Progress {
     /// The fraction of the budget that is done, in 0..=1.
-    pub fn fraction(&self) -> Option<f64> {
-        let budget = self.budget.filter(|budget| *budget > 0)?;
-        Some((self.update as f64 / budget as f64).clamp(0.0, 1.0))
+    pub fn fraction(&self) -> f64 {
+        (self.update as f64 / self.budget.max(1) as f64).min(1.0)
     }
 }
 

@@ -16,7 +16,7 @@ impl Stop {
     pub fn on_signals() -> Result<Self> {
         let (asked, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         for signal in [SIGINT, SIGTERM] {
-            // In this order: what ends the process must see the flag as the signal before left it.
+            // In this order: the handler that ends the process must see the flag as the previous signal left it.
             flag::register_conditional_shutdown(signal, 128 + signal, asked.clone())
                 .and_then(|_| flag::register(signal, asked.clone()))
                 .and_then(|_| flag::register_usize(signal, which.clone(), signal as usize))
@@ -27,13 +27,13 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Says what the first signal does; an update may take a while.
+    /// Explains the first signal, because an update may take a while.
     fn answer_when_asked(self) {
         std::thread::spawn(move || {
             while self.asked().is_none() {
                 std::thread::sleep(Duration::from_millis(50));
             }
-            // An update that is done sooner needs no word.
+            // If the update ends sooner, no message is needed.
             std::thread::sleep(Duration::from_millis(500));
             eprintln!("stopping after this update, with a checkpoint; once more stops at once");
         });

@@ -5,6 +5,7 @@ mod characters;
 #[path = "../common/mod.rs"]
 mod common;
 mod copy;
+mod draws;
 mod permuted_mnist;
 mod table;
 

@@ -16,8 +16,8 @@ pub struct TableLayout {
     pub label: Option<String>,
     /// The columns with the input, in the order in which the model sees them.
     pub features: Vec<String>,
-    /// The kind of the answer. If unknown: numbers of which one is no whole number or more than 20 differ are values,
-    /// all else is a class.
+    /// The kind of the answer. If unknown: labels are values if all are numbers and one has a fraction or more than
+    /// 20 differ; otherwise they are classes.
     pub kind: Option<AnswerKind>,
     /// Which steps have an answer.
     pub on: AnswerOn,
@@ -25,7 +25,7 @@ pub struct TableLayout {
     pub classes: Vec<String>,
 }
 
-/// A [`TableLayout`] as places in the rows of a certain table.
+/// A [`TableLayout`] as positions in the rows of one table.
 pub(super) struct Columns {
     pub sequence: usize,
     pub step: usize,
@@ -54,7 +54,7 @@ impl TableLayout {
         let mut taken: Vec<usize> = [sequence, step, label].into_iter().flatten().chain(features.clone()).collect();
         taken.sort_unstable();
         if let Some(pair) = taken.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("is to use the column `{}` for two things", header[pair[0]]));
+            return Err(format!("uses the column `{}` for two things", header[pair[0]]));
         }
         let mut free = (0..header.len()).filter(|i| taken.binary_search(i).is_err());
         let lacks = |what: &str| {

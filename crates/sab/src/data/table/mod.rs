@@ -73,7 +73,7 @@ pub struct Sequence {
 /// A table of labelled sequences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// The names of the feature columns, in the order in which they stand in [`Sequence::features`].
+    /// The names of the feature columns, in the order of [`Sequence::features`].
     pub feature_names: Vec<String>,
     /// The name of the column that says which sequence a row belongs to.
     pub sequence_name: String,
@@ -93,7 +93,7 @@ pub struct Table {
     pub sha256: String,
 }
 
-/// One sequence that waits for its answers, its steps in order.
+/// One sequence without answers, its steps in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// The sequence, as in the sequence column.
@@ -104,14 +104,14 @@ pub struct Question {
     pub features: Vec<f32>,
 }
 
-/// A table of sequences whose answers are not known, or not looked at.
+/// A table of sequences whose answers are unknown or ignored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Questions {
     /// The name of the column that says which sequence a row belongs to.
     pub sequence_name: String,
     /// The name of the column that orders the rows of a sequence.
     pub step_name: String,
-    /// The names of the feature columns, in the order in which they stand in [`Question::features`].
+    /// The names of the feature columns, in the order of [`Question::features`].
     pub feature_names: Vec<String>,
     /// The sequences in the order of their first rows.
     pub sequences: Vec<Question>,

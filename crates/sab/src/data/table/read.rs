@@ -18,7 +18,7 @@ const REMEDY: &str = "correct the file, or name other columns";
 struct Row {
     line: u64,
     step: f64,
-    /// What the step column says; kept only for a table of questions, which is answered in its own words.
+    /// The text of the step column; kept only for questions, whose answers repeat it.
     step_text: String,
     features: Vec<f32>,
     label: String,

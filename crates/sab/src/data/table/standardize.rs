@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 /// The mean and the standard deviation of each column, taken from the training sequences only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Parts", into = "Parts")]
+#[serde(try_from = "Parts")]
 pub struct Standardization {
     mean: Vec<f32>,
     deviation: Vec<f32>,
 }
 
 /// The content of a file, before it is checked.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parts {
     mean: Vec<f32>,
@@ -95,12 +95,6 @@ impl TryFrom<Parts> for Standardization {
 
     fn try_from(parts: Parts) -> Result<Self> {
         Self::new(parts.mean, parts.deviation)
-    }
-}
-
-impl From<Standardization> for Parts {
-    fn from(s: Standardization) -> Self {
-        Self { mean: s.mean, deviation: s.deviation }
     }
 }
 

@@ -8,8 +8,8 @@ pub use screen::restore_terminal;
 pub use state::State;
 pub use view::draw;
 
-use super::lines::{Lines, digits, note_line, progress_line, validation_line};
-use super::{BETWEEN_LINES, Throttle};
+use super::Throttle;
+use super::lines::{digits, note_line, progress_line, validation_line};
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use screen::Screen;
 use std::io::{self, Write};
@@ -24,26 +24,11 @@ pub struct Dashboard {
     /// Until the dashboard is finished.
     screen: Option<Screen>,
     frames: Throttle,
-    /// Takes over when the screen was given up, which the panic of another thread does.
-    lines: Lines<io::Stderr>,
 }
 
 impl Dashboard {
     pub fn open(title: &str) -> io::Result<Self> {
-        Ok(Self {
-            state: State::new(title),
-            screen: Some(Screen::open()?),
-            frames: Throttle::new(BETWEEN_FRAMES),
-            lines: Lines::new(io::stderr(), Throttle::new(BETWEEN_LINES), ""),
-        })
-    }
-
-    /// The lines to write to, if the screen is no longer there to draw on.
-    fn fallback(&mut self) -> Option<&mut Lines<io::Stderr>> {
-        match &self.screen {
-            Some(screen) if screen.is_open() => None,
-            _ => Some(&mut self.lines),
-        }
+        Ok(Self { state: State::new(title), screen: Some(Screen::open()?), frames: Throttle::new(BETWEEN_FRAMES) })
     }
 
     fn draw(&mut self) {
@@ -52,7 +37,7 @@ impl Dashboard {
         }
     }
 
-    /// The lines that would vanish with the screen and are worth keeping: notes, the best and the last result, the last
+    /// The lines worth keeping, which would vanish with the screen: notes, the best and the last result, the last
     /// progress.
     fn summary(&self) -> String {
         let State { title, notes, progress, best, validation, .. } = &self.state;
@@ -70,38 +55,27 @@ impl Dashboard {
 impl Observer for Dashboard {
     fn progress(&mut self, progress: &Progress) {
         self.state.progress(progress);
-        if let Some(lines) = self.fallback() {
-            lines.progress(progress);
-        } else if self.frames.ready() {
+        if self.frames.ready() {
             self.draw();
         }
     }
 
     fn validation(&mut self, validation: &Validation) {
         self.state.validation(validation);
-        match self.fallback() {
-            Some(lines) => lines.validation(validation),
-            None => self.draw(),
-        }
+        self.draw();
     }
 
     fn note(&mut self, kind: NoteKind, text: &str) {
         self.state.note(kind, text);
-        match self.fallback() {
-            Some(lines) => lines.note(kind, text),
-            None => self.draw(),
-        }
+        self.draw();
     }
 }
 
 impl Drop for Dashboard {
     fn drop(&mut self) {
-        let Some(screen) = self.screen.take() else { return };
-        let was_open = screen.is_open();
-        drop(screen);
-        if was_open {
-            // A closed stderr must not stop the training.
-            let _ = io::stderr().write_all(self.summary().as_bytes());
-        }
+        // Gives the terminal back.
+        self.screen = None;
+        // A closed stderr must not stop the training.
+        let _ = io::stderr().write_all(self.summary().as_bytes());
     }
 }

@@ -18,18 +18,18 @@ use std::time::{Duration, Instant};
 /// Whether a dashboard has the terminal.
 static OPEN: AtomicBool = AtomicBool::new(false);
 
-/// After this long all of the screen is drawn again, not only what changed.
+/// After this long the whole screen is drawn again, not only the cells that changed.
 const FRESH_START: Duration = Duration::from_secs(10);
 
 /// Columns at the end of the first line for keys that are echoed.
 const ECHO_WIDTH: u16 = 12;
 
-/// Gives the terminal back if a dashboard has it, else does nothing.
+/// Gives the terminal back if a dashboard has it; otherwise does nothing.
 ///
-/// Displays and panics do this by themselves. A handler of signals that ends the process calls it first.
+/// Displays and panics do this by themselves. A signal handler that ends the process calls it first.
 pub fn restore_terminal() {
     if OPEN.swap(false, Ordering::SeqCst) {
-        // There is nothing to be done about a terminal that went away.
+        // Nothing helps against a terminal that went away.
         let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
     }
 }
@@ -58,14 +58,10 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Whether the terminal was not given back behind our back.
-    pub fn is_open(&self) -> bool {
-        OPEN.load(Ordering::SeqCst)
-    }
-
-    /// Draws a frame. Errors are dropped: a terminal that went away must not stop the training.
+    /// Draws a frame, unless the panic of another thread gave the terminal back. Errors are dropped: a terminal that
+    /// went away must not stop the training.
     pub fn draw(&mut self, view: impl FnOnce(&mut Frame<'_>)) {
-        if self.is_open() {
+        if OPEN.load(Ordering::SeqCst) {
             let _ = self.try_draw(view);
         }
     }
@@ -85,8 +81,8 @@ impl Screen {
         }
         if let Some(Canvas { terminal, .. }) = &mut self.canvas {
             terminal.draw(view)?;
-            // What is typed appears where the cursor is: in the corner, away from the charts and from the last line,
-            // where Enter would scroll.
+            // Typed keys appear at the cursor: in the corner, away from the charts and from the last line, where Enter
+            // would scroll.
             execute!(terminal.backend_mut(), MoveTo(size.0.saturating_sub(ECHO_WIDTH), 0))?;
         }
         Ok(())
@@ -95,7 +91,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // First, as it may write.
+        // Before the terminal is restored, because dropping the canvas may write.
         self.canvas = None;
         restore_terminal();
     }

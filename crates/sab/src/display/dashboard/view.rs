@@ -15,7 +15,7 @@ const STRONG: Style = Style::new().add_modifier(Modifier::BOLD);
 const TRAINING: Color = Color::Cyan;
 const HELD_OUT: Color = Color::Yellow;
 
-/// Draws everything that is known into all of the frame.
+/// Draws the whole dashboard into the frame.
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
     let notes = if frame.area().height >= 24 { 6 } else { 3 };
     let [head, gauge, metrics, charts, foot] = Layout::vertical([
@@ -38,10 +38,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State) {
 fn headline(state: &State) -> Line<'_> {
     let mut line = Line::from(Span::styled(state.title.as_str(), STRONG));
     if let Some(progress) = &state.progress {
-        let mut parts = vec![match progress.budget {
-            Some(budget) => format!("update {}/{budget}", progress.update),
-            None => format!("update {}", progress.update),
-        }];
+        let mut parts = vec![format!("update {}/{}", progress.update, progress.budget)];
         parts.push(format!("{} updates/s", rate(progress.updates_per_second)));
         parts.push(format!("{} so far", duration(progress.seconds)));
         parts.extend(progress.seconds_left.map(|left| format!("{} left", duration(left))));
@@ -55,8 +52,8 @@ fn budget(progress: &Progress) -> Gauge<'static> {
     Gauge::default()
         .gauge_style(Style::new().fg(TRAINING).bg(Color::Black))
         .use_unicode(true)
-        .ratio(progress.fraction().unwrap_or(0.0))
-        .label(progress.fraction().map(percent).unwrap_or_default())
+        .ratio(progress.fraction())
+        .label(percent(progress.fraction()))
 }
 
 fn numbers(state: &State) -> Paragraph<'_> {
@@ -97,7 +94,7 @@ fn draw_charts(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let main = Panel::new(second_name, state.training.points(second_name), state.held_out.points(second_name));
     let norm = Panel::new("gradient norm", state.gradient_norm.points(), &[]);
     let rate = Panel::new("learning rate", state.learning_rate.points(), &[]);
-    // The charts of a low terminal would be too flat to read, so the lesser ones go.
+    // In a low terminal four charts would be too flat to read.
     if area.height < 14 {
         let [left, right] = Layout::horizontal([Constraint::Fill(1); 2]).areas(area);
         loss.draw(frame, left);
@@ -154,7 +151,7 @@ impl<'a> Panel<'a> {
             .block(block)
             .x_axis(Axis::default().style(FAINT).bounds(x).labels(updates))
             .y_axis(Axis::default().style(FAINT).bounds(y).labels(labels))
-            // It would hide the curves, and the lines above the charts have the same colours.
+            // A legend would hide the curves; the lines above the charts have the same colours.
             .legend_position(None);
         frame.render_widget(chart, area);
     }

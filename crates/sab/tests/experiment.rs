@@ -1,4 +1,7 @@
-use super::*;
+//! Experiments: defaults, files that say what differs, and errors that name the key.
+
+use sab::experiment::{Experiment, Schedule, TASK_NAMES, TrainSettings, Value, parse_value};
+use sab::train::learning_rate;
 
 fn set(pairs: &[(&str, &str)]) -> Vec<(String, Value)> {
     pairs.iter().map(|(key, value)| ((*key).to_string(), parse_value(value))).collect()
@@ -89,4 +92,28 @@ fn what_is_not_toml_is_an_error_with_its_place() {
     assert!(message.contains("my.toml") && message.contains("line 1"), "{message}");
     let message = Experiment::of_text("", "my.toml", &[]).expect_err("no task").to_string();
     assert!(message.contains("task.name") && message.contains("copy"), "{message}");
+}
+
+fn scheduled(schedule: Schedule, final_rate: f64, warmup: u64) -> TrainSettings {
+    let usual = Experiment::of_task("copy", &[]).expect("the defaults hold").train;
+    TrainSettings { learning_rate: 2.0, schedule, final_rate, warmup, ..usual }
+}
+
+#[test]
+fn schedules_begin_at_the_first_rate_and_end_at_the_last() {
+    for (schedule, middle) in [(Schedule::Cosine, 1.1), (Schedule::Linear, 1.1), (Schedule::Constant, 2.0)] {
+        let settings = scheduled(schedule, 0.1, 0);
+        assert_eq!(learning_rate(&settings, 0, 100), 2.0);
+        assert!((learning_rate(&settings, 50, 100) - middle).abs() < 1e-12);
+        let last = if schedule == Schedule::Constant { 2.0 } else { 0.2 };
+        assert!((learning_rate(&settings, 100, 100) - last).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn the_rate_rises_over_the_warm_up() {
+    let settings = scheduled(Schedule::Constant, 0.0, 9);
+    assert!((learning_rate(&settings, 0, 100) - 0.2).abs() < 1e-12);
+    assert!((learning_rate(&settings, 4, 100) - 1.0).abs() < 1e-12);
+    assert_eq!(learning_rate(&settings, 9, 100), 2.0);
 }
