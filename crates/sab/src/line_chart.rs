@@ -2,13 +2,13 @@
 //!
 //! Lines differ in colour and in the shape of their markers, so that readers tell them apart without colour too.
 
-use crate::drawing::{self, PngError, one_line, tick_label};
+use crate::drawing::{self, Picture, one_line, tick_label};
+use crate::error::{LabError, Result};
 use kuva::plot::LineStyle;
 use kuva::plot::legend::{LegendEntry, LegendShape};
 use kuva::plot::scatter::MarkerShape;
 use kuva::prelude::{Layout, LinePlot, Plot, ScatterPlot, TickFormat};
 use kuva::render::figure::Figure as Panels;
-use kuva::render::render::Scene;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -84,39 +84,6 @@ pub struct Figure {
     pub charts: Vec<LineChart>,
 }
 
-/// Why a figure cannot be drawn.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LineChartError {
-    /// A figure without charts.
-    #[error("the figure `{0}` has no charts")]
-    NoCharts(String),
-    /// A chart without lines.
-    #[error("the chart `{0}` has no lines")]
-    NoSeries(String),
-    /// A line without a point that can be drawn.
-    #[error("the line `{series}` of the chart `{chart}` has no points that can be drawn, of {points}")]
-    EmptySeries {
-        /// The chart's title.
-        chart: String,
-        /// The line's name.
-        series: String,
-        /// How many points it has.
-        points: usize,
-    },
-    /// Two lines of a chart have the same name.
-    #[error("the chart `{chart}` has two lines of the name `{series}`")]
-    SameName {
-        /// The chart's title.
-        chart: String,
-        /// The lines' name.
-        series: String,
-    },
-    /// The PNG could not be written.
-    #[error(transparent)]
-    Png(#[from] PngError),
-}
-
 impl Scale {
     /// Whether a number has a place on the axis. Beyond the limits the arithmetic of ticks would overflow.
     fn holds(self, value: f64) -> bool {
@@ -153,19 +120,18 @@ fn round_below(value: f64) -> f64 {
 
 impl LineChart {
     /// Checks that there are lines, that their names differ, and that each has a point that can be drawn.
-    fn validate(&self) -> Result<(), LineChartError> {
-        let chart = || self.title.clone();
+    fn validate(&self) -> Result<()> {
+        let wrong = |why: String| Err(LabError::Figure(format!("the chart `{}` has {why}", self.title)));
         if self.series.is_empty() {
-            return Err(LineChartError::NoSeries(chart()));
+            return wrong("no lines".into());
         }
         let mut names = HashSet::new();
         for Series { name, points, .. } in &self.series {
             if !names.insert(name) {
-                return Err(LineChartError::SameName { chart: chart(), series: name.clone() });
+                return wrong(format!("two lines of the name `{name}`"));
             }
             if !points.iter().any(|point| self.holds(*point)) {
-                let (series, points) = (name.clone(), points.len());
-                return Err(LineChartError::EmptySeries { chart: chart(), series, points });
+                return wrong(format!("no points that can be drawn for the line `{name}`, of {}", points.len()));
             }
         }
         Ok(())
@@ -179,20 +145,13 @@ impl LineChart {
         let drawn = || self.series.iter().flat_map(|s| &s.points).copied().filter(|point| self.holds(*point));
         let x = self.x_scale.span(drawn().map(|point| point.0), false);
         let y = self.y_scale.span(drawn().map(|point| point.1), true);
-        let mut layout = Layout::new(x, y)
+        let mut layout = drawing::axes(x, y)
             .with_title(one_line(&self.title, 2 * LONGEST_TITLE))
             .with_title_wrap(LONGEST_TITLE)
             .with_x_label(one_line(&self.x_label, LONGEST_TITLE))
             .with_subtitle(one_line(&self.y_label, LONGEST_TITLE))
             .with_subtitle_size(12)
-            .with_title_size(15)
-            .with_label_size(12)
-            .with_tick_size(11)
-            .with_tick_format(TickFormat::Custom(Arc::new(tick_label)))
-            .with_x_axis_min(x.0)
-            .with_x_axis_max(x.1)
-            .with_y_axis_min(y.0)
-            .with_y_axis_max(y.1);
+            .with_tick_format(TickFormat::Custom(Arc::new(tick_label)));
         if self.x_scale == Scale::Log {
             layout = layout.with_log_x();
         }
@@ -226,30 +185,12 @@ impl LineChart {
 }
 
 impl Figure {
-    /// Checks that there are charts, that each has lines of different names, and that each line has a point to draw.
-    pub fn validate(&self) -> Result<(), LineChartError> {
+    /// Draws the charts. There must be one at least, with lines of different names, each with a point that can be drawn.
+    pub fn draw(&self) -> Result<Picture> {
         if self.charts.is_empty() {
-            return Err(LineChartError::NoCharts(self.title.clone()));
+            return Err(LabError::Figure(format!("`{}` has no charts", self.title)));
         }
-        self.charts.iter().try_for_each(LineChart::validate)
-    }
-
-    /// Draws the charts as a self-contained SVG document; a marker tells its numbers under the pointer.
-    ///
-    /// Fails as [`validate`](Self::validate) does.
-    pub fn to_svg(&self) -> Result<String, LineChartError> {
-        Ok(drawing::to_svg(&self.scene()?))
-    }
-
-    /// Draws the charts as a PNG.
-    ///
-    /// Fails as [`validate`](Self::validate) does.
-    pub fn to_png(&self) -> Result<Vec<u8>, LineChartError> {
-        Ok(drawing::to_png(&self.scene()?)?)
-    }
-
-    fn scene(&self) -> Result<Scene, LineChartError> {
-        self.validate()?;
+        self.charts.iter().try_for_each(LineChart::validate)?;
         let mut names: Vec<&str> = Vec::new();
         for series in self.charts.iter().flat_map(|chart| &chart.series) {
             if !names.contains(&series.name.as_str()) {
@@ -283,6 +224,6 @@ impl Figure {
                 panels.with_shared_legend_at(place(free, PANEL.0), place(rows - 1, PANEL.1))
             }
         };
-        Ok(panels.render())
+        Ok(Picture(panels.render()))
     }
 }

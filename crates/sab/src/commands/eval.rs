@@ -70,7 +70,7 @@ enum Which {
 
 pub(super) fn run(arguments: &EvalArguments) -> Result<()> {
     let EvalArguments { run, split, file, how } = arguments;
-    let trained = Trained::open_on(how.device, run, how.data_dir.as_deref())?;
+    let trained = Trained::open(run, how.data_dir.as_deref(), how.device)?;
     let threads = how.threads.map_or_else(cores, usize::from);
     let (what, name, judged) = match (file, split) {
         (Some(file), _) => ("file", file.display().to_string(), trained.judge_file(file, threads)?),

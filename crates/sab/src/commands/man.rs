@@ -2,6 +2,7 @@
 
 use super::print;
 use crate::error::{LabError, Result};
+use crate::run_dir::files;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ pub struct ManArguments {
 
 pub(super) fn run(arguments: &ManArguments, command: clap::Command) -> Result<()> {
     let folder = &arguments.folder;
-    std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
+    files::create_folder(folder)?;
     clap_mangen::generate_to(command, folder).map_err(|why| LabError::file("write manual pages into", folder, &why))?;
     print(&format!("{}\n", folder.join("sab.1").display()))
 }

@@ -17,7 +17,7 @@ mod transfer;
 use crate::error::{LabError, Result};
 use crate::tasks::as_json;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -90,7 +90,7 @@ pub fn run() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Data(command) => data::run(&command),
         Command::Completions { shell } => {
-            // Through a buffer: clap_complete panics where a pipe is closed early.
+            // Through a buffer: clap_complete panics if the pipe is closed early.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "sab", &mut script);
             print(&String::from_utf8_lossy(&script))
@@ -107,12 +107,29 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints to stdout. A reader that has gone away is no reason to fail; a full disk is.
+/// Prints to stdout.
 fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(why) if why.kind() != ErrorKind::BrokenPipe => Err(LabError::file("write", Path::new("the output"), &why)),
-        _ => Ok(()),
+    let done = Printed.write_all(text.as_bytes()).and_then(|()| Printed.flush());
+    done.map_err(|why| LabError::file("write", Path::new("the output"), &why))
+}
+
+/// Stdout. A reader that has gone away is no reason to fail; a full disk is.
+struct Printed;
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        unless_closed(io::stdout().lock().write(bytes), bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unless_closed(io::stdout().lock().flush(), ())
+    }
+}
+
+fn unless_closed<T>(done: io::Result<T>, otherwise: T) -> io::Result<T> {
+    match done {
+        Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(otherwise),
+        done => done,
     }
 }
 

@@ -6,9 +6,9 @@ use crate::error::{LabError, Result};
 use crate::experiment::nearest;
 use crate::report::{self, RunView};
 use crate::reproduce::{Results, Table};
-use crate::run_dir::{CONFIG, atomic};
+use crate::run_dir::{CONFIG, files};
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Write runs or a table as one HTML page: learning curves, attention over the course of training, settings
 #[derive(Args, Debug)]
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<()> {
     if out.is_dir() {
         return Err(LabError::Config(format!("`--out` is {}, a folder: name the file to write", out.display())));
     }
-    write(&out, &page)?;
+    files::write_below(&out, page.as_bytes())?;
     print(&format!("{}\n", out.display()))
 }
 
@@ -117,14 +117,7 @@ fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
     Ok(None)
 }
 
-fn write(out: &Path, page: &str) -> Result<()> {
-    if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
-    }
-    atomic::write(out, page.as_bytes())
-}
-
-/// Names runs by their paths where folders have the same name.
+/// Names runs by their paths if their folders have the same name.
 fn tell_apart(views: &mut [RunView], paths: &[PathBuf]) {
     let names: Vec<String> = views.iter().map(|view| view.name.clone()).collect();
     for (view, path) in views.iter_mut().zip(paths) {

@@ -1,4 +1,4 @@
-//! The tables of the paper: their rows, the paper's metrics, and what was measured here.
+//! The tables of the paper: their rows, the paper's metrics, and ours.
 //!
 //! ```text
 //! experiments/TABLE/table.toml  --rows-->  experiments (TOML)  --[Work]-->  run directories
@@ -13,7 +13,7 @@ mod catalogue;
 mod output;
 mod pace;
 mod pages;
-pub mod pictures;
+mod pictures;
 mod record;
 mod record_file;
 mod render;

@@ -9,7 +9,6 @@ use crate::experiment::Experiment;
 use crate::run_dir::{atomic, attention_trace, files};
 use serde_json::Value;
 use std::collections::HashMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The folder of records within that of the results.
@@ -33,7 +32,7 @@ impl Results {
     pub fn names(&self) -> Result<Vec<String>> {
         let mut names: Vec<String> = self.catalogue.names().into_iter().map(String::from).collect();
         let table = |path: &Path| Some(path.file_name()?.to_str()?.strip_suffix(".toml")?.to_string());
-        names.extend(entries(&self.folder)?.iter().filter_map(|path| table(path)));
+        names.extend(files::entries(&self.folder)?.iter().filter_map(|path| table(path)));
         names.sort();
         Ok(names)
     }
@@ -52,7 +51,7 @@ impl Results {
             return Ok(Table { of_records: true, ..table });
         }
         let mut table = self.catalogue.table(name)?;
-        let sized = |row: &Row| self.catalogue.variant(row, Budget::Cpu) != row.experiment;
+        let sized = |row: &Row| self.catalogue.variant(&row.experiment, Budget::Cpu) != row.experiment;
         if self.budget == Budget::Paper && table.rows().any(sized) {
             table.title += ", the paper's size";
             table.stem += ".paper";
@@ -82,43 +81,31 @@ impl Results {
 
     /// The name of the experiment of a row, and its records in the order of their seeds.
     pub fn of_row(&self, row: &Row) -> Result<(String, Vec<Record>)> {
-        let name = self.catalogue.variant(row, self.budget);
+        let name = self.catalogue.variant(&row.experiment, self.budget);
         let mut records = Vec::new();
-        for seed in self.seeds(&name)? {
-            let path = self.record(&name, seed);
+        for path in files::entries(&self.folder.join(RECORDS).join(&name))? {
+            let Some(seed) = seed_of(&path) else { continue };
             let Some(record) = Record::load(&path)? else { continue };
             // A row of a table of records may have no experiment.
             if self.catalogue.has(&name) {
                 same(&self.catalogue.experiment(&name, seed)?, &record.config, &path)?;
             }
-            records.push(record);
+            records.push((seed, record));
         }
+        records.sort_by_key(|(seed, _)| *seed);
+        let records = records.into_iter().map(|(_, record)| record).collect();
         Ok((name, records))
-    }
-
-    /// The seeds of which there are records, smallest first.
-    fn seeds(&self, name: &str) -> Result<Vec<u64>> {
-        let paths = entries(&self.folder.join(RECORDS).join(name))?;
-        let mut seeds: Vec<u64> = paths.iter().filter_map(|path| seed_of(path)).collect();
-        seeds.sort_unstable();
-        Ok(seeds)
     }
 
     /// Writes every record again in the present form, under the name of the folder it is in. Returns how many there
     /// are.
     pub fn rewrite_records(&self) -> Result<usize> {
-        let (root, mut folders, mut count) = (self.folder.join(RECORDS), vec![self.folder.join(RECORDS)], 0);
-        while let Some(folder) = folders.pop() {
-            for path in entries(&folder)? {
-                if path.is_dir() {
-                    folders.push(path);
-                } else if seed_of(&path).is_some()
-                    && let Some(mut record) = Record::load(&path)?
-                {
-                    record.experiment = super::catalogue::name_below(&root, &folder);
-                    record.save(&path)?;
-                    count += 1;
-                }
+        let (root, mut count) = (self.folder.join(RECORDS), 0);
+        for path in files::below(&root)?.iter().filter(|path| seed_of(path).is_some()) {
+            if let (Some(mut record), Some(folder)) = (Record::load(path)?, path.parent()) {
+                record.experiment = super::catalogue::name_below(&root, folder);
+                record.save(path)?;
+                count += 1;
             }
         }
         Ok(count)
@@ -171,18 +158,6 @@ impl Results {
         }
         Ok(render(table, &|row| found.get(&row.experiment).cloned().unwrap_or_default()))
     }
-}
-
-/// The entries of a folder in the order of their names; none if there is no such folder.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(why) => return Err(LabError::file("read", folder, &why)),
-    };
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    Ok(paths)
 }
 
 /// The seed of `seedN.json`.

@@ -7,7 +7,7 @@ use super::table::{Row, Table};
 use crate::display::Style;
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
-use crate::run_dir::{RunDir, atomic};
+use crate::run_dir::{RunDir, atomic, files};
 use crate::runs::{self, AtLength, LengthOptions, judge_lengths};
 use crate::tasks::{Tally, Task};
 use crate::train::{MEMORIES, Session, Stop, checkpoint};
@@ -146,7 +146,7 @@ impl Wanted {
         match self.metrics.iter().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some(name) => Err(LabError::Config(format!(
-                "the table of {} reports `{name}`, but its task has {}",
+                "the table of {} reports `{name}`, but its task only has {}",
                 self.name,
                 known.join(", ")
             ))),
@@ -221,7 +221,7 @@ impl Work<'_> {
         for group in &table.groups {
             let metrics: Vec<String> = table.columns(group).iter().map(|column| column.metric.name.clone()).collect();
             for row in group.rows.iter().filter(asked) {
-                let name = results.catalogue.variant(row, results.budget);
+                let name = results.catalogue.variant(&row.experiment, results.budget);
                 for seed in 1..=options.seeds.unwrap_or(row.seeds) {
                     let mut experiment = results.catalogue.experiment(&name, seed)?;
                     if let Some(data_dir) = &options.data_dir {
@@ -368,7 +368,7 @@ fn missing<'a>(wanted: &'a [Wanted], found: &[Option<Record>]) -> Result<Missing
 
 /// Checks that records can be written.
 fn check_writable(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
+    files::create_folder(folder)?;
     let probe = folder.join(".writable");
     atomic::write(&probe, b"")?;
     std::fs::remove_file(&probe).map_err(|why| LabError::file("remove", &probe, &why))

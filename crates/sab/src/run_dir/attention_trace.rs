@@ -42,7 +42,7 @@ impl AttentionTrace {
         let line: Value = json!({ "update": update, "split": "validation", "sequence": SEQUENCE.1, "inputs": inputs,
             "reminded_of": reminded_of });
         self.latest = Some(update);
-        // One write a line: a kill leaves at most one half-written line, which resuming drops.
+        // One write per line: a kill leaves at most one half-written line, which resuming drops.
         self.file.write_all(format!("{line}\n").as_bytes()).map_err(|why| LabError::file("write", &self.path, &why))
     }
 }

@@ -63,15 +63,11 @@ impl RunDir {
                 "{path} exists already: `sab train --resume {path}` continues it, another --run DIR starts a new run"
             )));
         }
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        fs::create_dir_all(parent).map_err(|why| LabError::file("create", parent, &why))?;
+        let parent = atomic::parent(path);
+        files::create_folder(parent)?;
         let fresh = parent.join(format!(".sab-new-{}-{}", std::process::id(), environment.began));
         let fill = || {
-            let folder = fresh.join(CHECKPOINTS);
-            fs::create_dir_all(&folder).map_err(|why| LabError::file("create", &folder, &why))?;
+            files::create_folder(&fresh.join(CHECKPOINTS))?;
             atomic::write(&fresh.join(CONFIG), experiment.to_toml()?.as_bytes())?;
             atomic::write_json(&fresh.join(ENVIRONMENT), environment)?;
             model.save(&fresh)?;
@@ -79,10 +75,8 @@ impl RunDir {
                 .and_then(|()| atomic::sync_parent(path))
                 .map_err(|why| LabError::file("create", path, &why))
         };
-        fill().inspect_err(|_| {
-            // The first error is the one to report.
-            let _ = fs::remove_dir_all(&fresh);
-        })?;
+        // The first error is the one to report.
+        fill().inspect_err(|_| _ = fs::remove_dir_all(&fresh))?;
         Ok(Self { path: path.to_path_buf() })
     }
 

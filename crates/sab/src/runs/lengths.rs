@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// How a model is judged at other lengths.
+/// Settings for judging a model at other lengths.
 #[derive(Clone, Debug, Default)]
 pub struct LengthOptions {
     /// Sequences at each length; by default fewer of longer ones.
     pub sequences: Option<usize>,
-    /// Where data sets are, if not where they were.
+    /// The folder of the data sets, if it has moved.
     pub data_dir: Option<PathBuf>,
     /// Threads; all cores by default. The result does not depend on it.
     pub threads: Option<usize>,
-    /// Where to run the model.
+    /// The device to run the model on.
     pub device: DeviceName,
 }
 
@@ -30,7 +30,7 @@ pub struct LengthOptions {
 pub struct AtLength {
     /// The length.
     pub length: usize,
-    /// The metrics of the model there.
+    /// The model's metrics at this length.
     pub judgement: Judgement,
     /// How long it took.
     pub seconds: f64,
@@ -41,10 +41,10 @@ fn usual_sequences(length: usize) -> usize {
     (200_000 / length.max(1)).clamp(10, 500)
 }
 
-/// Judges the model of the run directory `run` at some lengths and returns what `transfer.json` in it then says, which
-/// is also what was found there before about the same model.
+/// Judges the model of the run directory `run` at some lengths, adds the results to its `transfer.json` and returns the
+/// content of that file. Earlier results of the same model stay.
 ///
-/// `found` hears of each length as soon as it is judged and saved; an error that it returns ends the work.
+/// Calls `found` with each length as soon as it is judged and saved; an error that it returns ends the work.
 ///
 /// ```no_run
 /// use sab::runs::{LengthOptions, judge_lengths};
@@ -59,7 +59,7 @@ fn usual_sequences(length: usize) -> usize {
 pub fn judge_lengths(
     run: &Path, lengths: &[usize], options: &LengthOptions, found: &mut dyn FnMut(&AtLength) -> Result<()>,
 ) -> Result<Value> {
-    let trained = Trained::open_on(options.device, run, options.data_dir.as_deref())?;
+    let trained = Trained::open(run, options.data_dir.as_deref(), options.device)?;
     // All lengths are checked before the first is judged, which may take long.
     let at_length = |length: &usize| Ok((*length, trained.experiment.task.clone().with_length(*length)?));
     let lengths: Vec<(usize, TaskSettings)> = lengths.iter().map(at_length).collect::<Result<_>>()?;
