@@ -4,7 +4,7 @@ use super::atomic;
 use crate::error::{LabError, Result};
 use serde_json::Value;
 use std::fs::{File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// A file of JSON; none if there is no such file.
@@ -61,15 +61,25 @@ pub fn write_below(path: &Path, bytes: &[u8]) -> Result<()> {
     atomic::write(path, bytes)
 }
 
+/// A file of JSON lines to add to.
+pub(super) struct Lines(File, PathBuf);
+
+impl Lines {
+    pub(super) fn add(&mut self, line: &Value) -> Result<()> {
+        // One write per line: a kill leaves at most one half-written line, which resuming drops.
+        self.0.write_all(format!("{line}\n").as_bytes()).map_err(|why| LabError::file("write", &self.1, &why))
+    }
+}
+
 /// Continues a file of JSON lines after `update`: lines of later updates, which a killed run may have left, are
 /// dropped, as are those that `stays` refuses. Returns the lines that stay and the file to add to.
 pub(super) fn resume_lines(
-    path: &Path, update: u64, stays: impl Fn(&Value, u64) -> bool,
-) -> Result<(Vec<Value>, File)> {
-    let mut lines = read_lines(path)?;
+    path: PathBuf, update: u64, stays: impl Fn(&Value, u64) -> bool,
+) -> Result<(Vec<Value>, Lines)> {
+    let mut lines = read_lines(&path)?;
     lines.retain(|line| line["update"].as_u64().is_some_and(|at| at <= update && stays(line, at)));
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    atomic::write(path, text.as_bytes())?;
-    let file = OpenOptions::new().append(true).open(path).map_err(|why| LabError::file("write", path, &why))?;
-    Ok((lines, file))
+    atomic::write(&path, text.as_bytes())?;
+    let file = OpenOptions::new().append(true).open(&path).map_err(|why| LabError::file("write", &path, &why))?;
+    Ok((lines, Lines(file, path)))
 }

@@ -5,8 +5,7 @@ use super::files;
 use crate::error::{LabError, Result};
 use crate::tensorboard::EventWriter;
 use serde_json::{Map, Value};
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The file's name.
@@ -32,8 +31,8 @@ impl Kind {
 
 /// Writes the metrics of a run.
 pub struct MetricsFile {
-    path: PathBuf,
-    file: File,
+    directory: PathBuf,
+    file: files::Lines,
     events: EventWriter,
 }
 
@@ -41,20 +40,17 @@ impl MetricsFile {
     /// Continues after `update`: lines of later updates and of validations after the last one that the checkpoint
     /// knows, which a killed run may have left, are dropped, and the event file is rebuilt from those that stay.
     pub fn resume(directory: &Path, update: u64, last_validation: Option<u64>) -> Result<Self> {
-        let path = directory.join(FILE);
-        // The last validation comes after the last checkpoint: a kill between the two leaves a line that is written again.
+        // A kill between a validation and the next checkpoint leaves a line that is written again.
         let made_again = |line: &Value, at: u64| {
             line["kind"] == Kind::Validation.name() && last_validation.is_none_or(|last| at > last)
         };
-        let (lines, file) = files::resume_lines(&path, update, |line, at| !made_again(line, at))?;
+        let (lines, file) = files::resume_lines(directory.join(FILE), update, |line, at| !made_again(line, at))?;
         remove_event_files(directory)?;
         let began = lines.first().and_then(|line| line["time"].as_f64()).unwrap_or_else(now);
-        let wrong = |why: std::io::Error| LabError::file("write TensorBoard events in", directory, &why);
-        let mut events = EventWriter::create(directory, began).map_err(wrong)?;
-        for line in &lines {
-            add_scalars(&mut events, line).map_err(wrong)?;
-        }
-        Ok(Self { path, file, events })
+        let mut events = EventWriter::create(directory, began).map_err(|why| wrong_events(directory, &why))?;
+        let added = lines.iter().try_for_each(|line| add_scalars(&mut events, line));
+        added.map_err(|why| wrong_events(directory, &why))?;
+        Ok(Self { directory: directory.to_path_buf(), file, events })
     }
 
     /// Adds a line.
@@ -65,12 +61,15 @@ impl MetricsFile {
         line.extend(values.iter().map(|(name, value)| ((*name).to_string(), (*value).into())));
         line.insert("seconds".into(), seconds.into());
         line.insert("time".into(), now().into());
-        let wrong = |why: std::io::Error| LabError::file("write", &self.path, &why);
         let line = Value::Object(line);
-        // One write per line: a kill leaves at most one half-written line, which resuming drops.
-        self.file.write_all(format!("{line}\n").as_bytes()).map_err(wrong)?;
-        add_scalars(&mut self.events, &line).and_then(|()| self.events.flush()).map_err(wrong)
+        self.file.add(&line)?;
+        let added = add_scalars(&mut self.events, &line).and_then(|()| self.events.flush());
+        added.map_err(|why| wrong_events(&self.directory, &why))
     }
+}
+
+fn wrong_events(directory: &Path, why: &std::io::Error) -> LabError {
+    LabError::file("write TensorBoard events in", directory, why)
 }
 
 fn remove_event_files(directory: &Path) -> Result<()> {

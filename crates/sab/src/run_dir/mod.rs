@@ -48,10 +48,6 @@ pub struct RunDir {
     path: PathBuf,
 }
 
-/// Keeps other processes from training in the directory while it lives.
-#[derive(Debug)]
-pub struct RunLock(#[allow(dead_code, reason = "closing the file gives the lock up")] File);
-
 impl RunDir {
     /// Creates a run directory. It appears with everything that resuming needs, or not at all.
     pub fn create(
@@ -100,12 +96,12 @@ impl RunDir {
         )))
     }
 
-    /// Keeps other processes from training here.
-    pub fn lock(&self) -> Result<RunLock> {
+    /// Keeps other processes from training here until the returned file is closed.
+    pub fn lock(&self) -> Result<File> {
         let path = self.path.join(LOCK);
         let file = File::create(&path).map_err(|why| LabError::file("write", &path, &why))?;
         match file.try_lock() {
-            Ok(()) => Ok(RunLock(file)),
+            Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => {
                 Err(LabError::Run(format!("another process is training in {}", self.path.display())))
             }
