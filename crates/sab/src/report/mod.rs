@@ -11,7 +11,6 @@
 mod data;
 mod read;
 
-use crate::error::{LabError, Result};
 use crate::reproduce::Rendered;
 use serde_json::Value;
 
@@ -61,17 +60,16 @@ const SCRIPT: &str = concat!(
 );
 
 /// The page as HTML.
-pub fn page(title: &str, table: Option<&Rendered>, runs: &[RunView]) -> Result<String> {
-    let data = serde_json::to_string(&data::of_page(title, table, runs))
-        .map_err(|why| LabError::Run(format!("cannot write the report's data: {why}")))?;
+pub fn page(title: &str, table: Option<&Rendered>, runs: &[RunView]) -> String {
+    let data = data::of_page(title, table, runs).to_string();
     // A script ends at the first `</script`, also within a JSON string.
-    Ok(format!(
+    format!(
         include_str!("page/page.html"),
         title = escaped(title),
         style = STYLE,
         script = SCRIPT,
         data = data.replace('<', "\\u003c")
-    ))
+    )
 }
 
 /// Text as HTML.
