@@ -2,7 +2,6 @@
 
 mod attention;
 mod bench;
-mod conclusion;
 mod data;
 mod eval;
 mod info;
@@ -134,9 +133,8 @@ fn unless_closed<T>(done: io::Result<T>, otherwise: T) -> io::Result<T> {
 }
 
 /// Prints a JSON value on one line.
-fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    let text = serde_json::to_string(value).map_err(|why| LabError::Run(format!("cannot write JSON: {why}")))?;
-    print(&format!("{text}\n"))
+fn print_json(value: &serde_json::Value) -> Result<()> {
+    print(&format!("{value}\n"))
 }
 
 /// Metrics as one readable line.

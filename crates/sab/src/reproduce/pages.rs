@@ -16,7 +16,7 @@ use crate::error::{LabError, Result};
 const END: &str = "<!-- end -->";
 
 impl Results {
-    /// Fills the blocks of a page anew. `origin` names the page in errors.
+    /// Replaces the content of the blocks of a page. `origin` names the page in errors.
     pub fn fill(&self, page: &str, origin: &str) -> Result<String> {
         let (mut filled, mut lines) = (String::new(), page.lines());
         while let Some(line) = lines.next() {
@@ -82,13 +82,13 @@ fn short_rows(table: &Table, metrics: &[Measured]) -> Vec<Vec<String>> {
         for (place, row) in group.rows.iter().enumerate().filter(|(_, row)| !row.alternative) {
             let Some(base) = first(&row.label).filter(|found| found.falls_short()) else { continue };
             let others: Vec<_> = group.rows[place + 1..].iter().take_while(|row| row.alternative).collect();
-            let shared = [task.clone(), row.label.clone(), base.paper.clone(), base.written()];
+            let shared = [task.clone(), row.label.clone(), base.paper.clone(), base.ours("diverged")];
             if others.is_empty() {
                 rows.push([&shared[..], &["–".into(), "–".into()]].concat());
             }
             for other in others {
                 let settings = other.label.strip_prefix(&format!("{}, ", row.label)).unwrap_or(&other.label);
-                let reached = first(&other.label).map_or_else(String::new, Measured::written);
+                let reached = first(&other.label).map_or_else(String::new, |found| found.ours("diverged"));
                 rows.push([&shared[..], &[settings.to_string(), reached]].concat());
             }
         }

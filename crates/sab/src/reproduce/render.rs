@@ -59,6 +59,9 @@ pub struct Measured {
     seconds: Option<f64>,
     threads: Option<u64>,
     failure: Option<String>,
+    /// Whether it is a percentage.
+    #[serde(skip)]
+    percent: bool,
 }
 
 /// Fills a table. `records` gives the records of a row, one for each seed that was run, and the name of its experiment.
@@ -76,7 +79,7 @@ pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Recor
             let measured: Vec<Measured> = (columns.iter().enumerate())
                 .map(|(place, column)| measure(&group.heading, row, &experiment, place, column, &found))
                 .collect();
-            rows.push(cells(row, &columns, &measured, &found, compared));
+            rows.push(cells(row, &measured, &found, compared));
             metrics.extend(measured.iter().cloned());
             by_model.push((row, measured));
         }
@@ -111,6 +114,7 @@ fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Colu
         seconds: mean_of(|effort| effort.1),
         threads: threads_of(records),
         failure: records.iter().find_map(|record| record.failure.clone()),
+        percent: column.metric.factor == 100.0,
     }
 }
 
@@ -125,7 +129,7 @@ fn threads_of(records: &[Record]) -> Option<u64> {
 fn by_length(heading: String, columns: &[Column], models: &[(&Row, Vec<Measured>)]) -> Section {
     let of_model = |(row, _): &(&Row, Vec<Measured>)| [format!("{}: paper", row.label), "ours".into()];
     let of_column = |(place, column): (usize, &Column)| {
-        let cells = models.iter().flat_map(|(_, measured)| of_metric(column, &measured[place]));
+        let cells = models.iter().flat_map(|(_, measured)| of_metric(&measured[place]));
         std::iter::once(column.heading()).chain(cells).collect()
     };
     Section {
@@ -140,35 +144,30 @@ fn dash() -> String {
 }
 
 /// The paper's metric and ours.
-fn of_metric(column: &Column, measured: &Measured) -> [String; 2] {
-    let paper = if measured.paper.is_empty() { dash() } else { measured.paper.clone() };
-    [paper, measured.ours(column.metric.factor == 100.0, "diverged")]
+fn of_metric(measured: &Measured) -> [String; 2] {
+    [measured.paper(), measured.ours("diverged")]
 }
 
 impl Measured {
     /// The text of the cell: the metric, or why there is none.
-    fn ours(&self, percent: bool, failed: &str) -> String {
+    pub(super) fn ours(&self, failed: &str) -> String {
         match (self.mean, &self.failure) {
-            (Some(mean), _) => Statistics { mean, spread: self.spread, count: self.seeds }.write(percent),
+            (Some(mean), _) => Statistics { mean, spread: self.spread, count: self.seeds }.write(self.percent),
             (None, Some(_)) => failed.into(),
             (None, None) => NOT_RUN.into(),
         }
     }
 
-    /// The text of the cell.
-    pub(super) fn written(&self) -> String {
-        self.ours(self.percent(), "diverged")
-    }
-
-    fn percent(&self) -> bool {
-        self.metric.contains('%')
+    /// The paper's metric as it prints it.
+    fn paper(&self) -> String {
+        if self.paper.is_empty() { dash() } else { self.paper.clone() }
     }
 
     /// Whether it is worse than the paper's, to the digits that the paper prints.
     pub(super) fn falls_short(&self) -> bool {
         let (Some(mean), Ok(paper)) = (self.mean, self.paper.parse::<f64>()) else { return false };
         let digits = self.paper.split_once('.').map_or(0, |(_, digits)| digits.len());
-        match self.percent() {
+        match self.percent {
             true => format!("{mean:.digits$}").parse().is_ok_and(|mean: f64| mean < paper),
             false => mean > paper,
         }
@@ -197,15 +196,14 @@ fn headings(columns: &[Column], compared: bool) -> Vec<String> {
     std::iter::once("model".to_string()).chain(columns.iter().flat_map(of_column)).chain(rest).collect()
 }
 
-fn cells(row: &Row, columns: &[Column], measured: &[Measured], records: &[Record], compared: bool) -> Vec<String> {
+fn cells(row: &Row, measured: &[Measured], records: &[Record], compared: bool) -> Vec<String> {
     let first = measured.first();
     let rest = [
         if records.is_empty() { dash() } else { records.len().to_string() },
         first.map_or_else(dash, Measured::updates),
         first.map_or_else(dash, Measured::time),
     ];
-    let pairs = columns.iter().zip(measured).map(|(column, measured)| of_metric(column, measured));
-    let metrics = pairs.flat_map(|pair| pair.into_iter().skip(usize::from(!compared)));
+    let metrics = measured.iter().flat_map(|measured| of_metric(measured).into_iter().skip(usize::from(!compared)));
     std::iter::once(row.label.clone()).chain(metrics).chain(rest).collect()
 }
 
@@ -222,12 +220,12 @@ impl Section {
 
     /// Without seeds, updates and times.
     pub(super) fn brief(&self) -> Self {
-        let kept = match self.columns.ends_with(&EFFORT.map(String::from)) {
-            true => self.columns.len() - EFFORT.len(),
-            false => self.columns.len(),
-        };
-        let rows = self.rows.iter().map(|row| row[..kept].to_vec()).collect();
-        Self { heading: self.heading.clone(), columns: self.columns[..kept].to_vec(), rows }
+        let mut brief = self.clone();
+        if self.columns.ends_with(&EFFORT.map(String::from)) {
+            let kept = self.columns.len() - EFFORT.len();
+            brief.rows.iter_mut().chain([&mut brief.columns]).for_each(|cells| cells.truncate(kept));
+        }
+        brief
     }
 }
 
@@ -268,11 +266,11 @@ impl Rendered {
                 true => format!("sab reproduce {name} --only {}", measured.experiment),
                 false => format!("sab train {}", path_of(&measured.experiment)),
             };
-            let expect = measured.ours(measured.percent(), "diverges");
+            let expect = measured.ours("diverges");
             text += &format!(
                 "| `{command}` | {} | {} | {expect} | {} | {} |\n",
                 measured.metric,
-                if measured.paper.is_empty() { dash() } else { measured.paper.clone() },
+                measured.paper(),
                 measured.updates(),
                 measured.time(),
             );

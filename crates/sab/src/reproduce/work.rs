@@ -8,7 +8,7 @@ use crate::display::Style;
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
 use crate::run_dir::{RunDir, atomic, files};
-use crate::runs::{self, AtLength, LengthOptions, judge_lengths};
+use crate::runs::{self, AtLength, JudgeOptions, judge_lengths};
 use crate::tasks::{Tally, Task};
 use crate::train::{MEMORIES, Session, Stop, checkpoint};
 use std::path::{Path, PathBuf};
@@ -16,32 +16,44 @@ use std::path::{Path, PathBuf};
 /// The command that continues after an interruption.
 const AGAIN: &str = "the same `sab reproduce`";
 
+/// More would be a slip of the hand.
+const MOST_SEEDS: u64 = 1_000_000;
+
 /// How tables are run.
-#[derive(Clone, Debug, Default)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub struct RunOptions {
-    /// Seeds per row, from 1, if not as the table says.
+    /// Seeds per row, from 1 [default: as the table says]
+    #[arg(long, value_name = "N", requires = "table", value_parser = clap::value_parser!(u64).range(1..=MOST_SEEDS))]
     pub seeds: Option<u64>,
-    /// Only rows whose experiment has one of these in its name; all if there are none.
+
+    /// Run only rows with this in the name of their experiment; repeat for more rows
+    #[arg(long, value_name = "TEXT", requires = "table")]
     pub only: Vec<String>,
-    /// Where data sets are, if not where the experiments say.
+
+    /// The folder of the data sets
+    #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Threads; the result does not depend on it.
-    pub threads: Option<usize>,
+
+    /// Number of threads; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+
     /// How a training is shown.
+    #[arg(skip)]
     pub style: Style,
+
     /// Asked after each update whether to stop.
+    #[arg(skip)]
     pub stop: Stop,
 }
 
 /// What happens while tables are run.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A training begins or is resumed.
+    /// The training of a run begins or is resumed.
     Training {
-        /// The experiment.
-        name: &'a str,
-        /// Its seed.
-        seed: u64,
+        /// The run.
+        run: &'a Wanted,
         /// Runs that are done.
         done: usize,
         /// Runs in all.
@@ -49,13 +61,8 @@ pub enum Event<'a> {
         /// Estimated seconds for all that is left.
         seconds_left: Option<f64>,
     },
-    /// A model is going to be judged at other lengths.
-    Judging {
-        /// The experiment.
-        name: &'a str,
-        /// Its seed.
-        seed: u64,
-    },
+    /// The model of a run is about to be judged at other lengths.
+    Judging(&'a Wanted),
     /// It was judged at one of them.
     Judged(&'a AtLength),
 }
@@ -75,7 +82,7 @@ pub struct Wanted {
     run: PathBuf,
 }
 
-/// How far a run is.
+/// The state of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
     /// There is a record, or the run directory has ended.
@@ -102,7 +109,7 @@ pub enum TimeLeft {
     Seconds(f64),
     /// None of the rows has been run here.
     Unknown,
-    /// The data of the missing runs is not there.
+    /// The data of the missing runs was not found.
     WithoutData,
 }
 
@@ -115,7 +122,7 @@ pub struct Work<'a> {
     pub options: &'a RunOptions,
 }
 
-/// Runs that are not done, with the work in each and the work that is left of it; and the pace of those that are.
+/// Runs that are not done, with the work in each and the work left of it, and the pace of the runs that are done.
 struct Missing<'a> {
     runs: Vec<(&'a Wanted, f64, f64)>,
     pace: Pace,
@@ -129,7 +136,7 @@ impl Missing<'_> {
 }
 
 impl Wanted {
-    /// Updates that an interrupted run has behind it.
+    /// The updates that an interrupted run has made.
     fn made(&self) -> Result<u64> {
         if !self.run.exists() {
             return Ok(0);
@@ -146,16 +153,11 @@ impl Wanted {
         match self.metrics.iter().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some(name) => Err(LabError::Config(format!(
-                "the table of {} reports `{name}`, but its task only has {}",
+                "the table of {} reports `{name}`, but its task has {}",
                 self.name,
                 known.join(", ")
             ))),
         }
-    }
-
-    /// Makes the record of the run directory, if the run has ended.
-    fn record_of(&self, failure: Option<String>) -> Result<Option<Record>> {
-        Record::of_run(&RunDir::open(&self.run)?, &self.name, failure)
     }
 
     /// The record of the run, if it is done: the one that is kept, or the one that its run directory gives.
@@ -169,7 +171,7 @@ impl Wanted {
         }
         let run = RunDir::open(&self.run)?;
         same(&self.experiment, &run.experiment()?, run.path())?;
-        self.record_of(None)
+        Record::of_run(&run, &self.name, None)
     }
 
     /// [`found`](Self::found), and saves a record that was not there.
@@ -184,7 +186,7 @@ impl Wanted {
 
     /// Saves the record of a run that has ended.
     fn keep(&self, failure: Option<String>) -> Result<Option<Record>> {
-        let record = self.record_of(failure)?;
+        let record = Record::of_run(&RunDir::open(&self.run)?, &self.name, failure)?;
         record.iter().try_for_each(|record| record.save(&self.record))?;
         Ok(record)
     }
@@ -236,7 +238,7 @@ impl Work<'_> {
         Ok(all)
     }
 
-    /// How far each run is, and how long the missing ones take. Writes nothing.
+    /// The state of each run, and how long the missing ones take. Writes nothing.
     pub fn plan(&self, wanted: &[Wanted]) -> Result<(Vec<State>, TimeLeft)> {
         let found: Vec<Option<Record>> = wanted.iter().map(Wanted::found).collect::<Result<_>>()?;
         let state = |(wanted, record): (&Wanted, &Option<Record>)| match record {
@@ -264,7 +266,7 @@ impl Work<'_> {
         wanted.iter().try_fold(0, |count, wanted| Ok(count + usize::from(wanted.done()?.is_some())))
     }
 
-    /// Trains what is not done. Finds anything wrong with data and places before it spends hours.
+    /// Trains the runs that are not done. Reports wrong data and folders that cannot be written before it spends hours.
     pub fn train(&self, wanted: &[Wanted], tell: &mut dyn FnMut(Event)) -> Result<()> {
         let found: Vec<Option<Record>> = wanted.iter().map(Wanted::done).collect::<Result<_>>()?;
         let mut missing = missing(wanted, &found)?;
@@ -273,15 +275,10 @@ impl Work<'_> {
         }
         let before = wanted.len() - missing.runs.len();
         for place in 0..missing.runs.len() {
-            let (now, work, _) = missing.runs[place];
-            tell(Event::Training {
-                name: &now.name,
-                seed: now.experiment.train.seed,
-                done: before + place,
-                of: wanted.len(),
-                seconds_left: missing.seconds_left(place),
-            });
-            let record = self.train_one(now)?;
+            let (run, work, _) = missing.runs[place];
+            let (done, seconds_left) = (before + place, missing.seconds_left(place));
+            tell(Event::Training { run, done, of: wanted.len(), seconds_left });
+            let record = self.train_one(run)?;
             missing.pace.add(work, &record);
         }
         Ok(())
@@ -289,7 +286,7 @@ impl Work<'_> {
 
     fn train_one(&self, wanted: &Wanted) -> Result<Record> {
         let RunOptions { data_dir, threads, style, stop, .. } = self.options;
-        let session = Session { threads: *threads, max_seconds: None, device: None };
+        let session = Session { threads: threads.map(usize::from), ..Session::default() };
         let finished = match wanted.run.exists() {
             true => runs::resume(&wanted.run, data_dir.as_deref(), session, *style, stop.clone()),
             false => runs::begin(&wanted.run, &wanted.experiment, session, *style, stop.clone()),
@@ -306,7 +303,7 @@ impl Work<'_> {
         record.ok_or_else(|| LabError::Run(format!("{} has ended without a summary", wanted.run.display())))
     }
 
-    /// Judges models at the lengths of their tables, as far as that is not done.
+    /// Judges models at those lengths of their tables at which they have not been judged.
     pub fn judge(&self, wanted: &[Wanted], tell: &mut dyn FnMut(Event)) -> Result<()> {
         for wanted in wanted.iter().filter(|wanted| !wanted.lengths.is_empty()) {
             // An interrupted call has left some lengths in the run directory.
@@ -328,12 +325,12 @@ impl Work<'_> {
                     wanted.record.display()
                 )));
             }
-            tell(Event::Judging { name: &wanted.name, seed: wanted.experiment.train.seed });
-            let RunOptions { data_dir, threads, stop, .. } = self.options.clone();
-            let options = LengthOptions { data_dir, threads, ..LengthOptions::default() };
-            judge_lengths(&wanted.run, &missing, &options, &mut |at| {
+            tell(Event::Judging(wanted));
+            let RunOptions { data_dir, threads, .. } = self.options.clone();
+            let options = JudgeOptions { data_dir, threads, ..JudgeOptions::default() };
+            judge_lengths(&wanted.run, &missing, None, &options, &mut |at| {
                 tell(Event::Judged(at));
-                match stop.asked() {
+                match self.options.stop.asked() {
                     Some(signal) => Err(LabError::Interrupted { signal, again: AGAIN.into(), update: 0 }),
                     None => Ok(()),
                 }
@@ -344,7 +341,7 @@ impl Work<'_> {
     }
 }
 
-/// The runs that are not done, their data found and their metrics known.
+/// The runs that are not done, after a check of their data and metrics.
 fn missing<'a>(wanted: &'a [Wanted], found: &[Option<Record>]) -> Result<Missing<'a>> {
     let mut missing = Missing { runs: Vec::new(), pace: Pace::default() };
     let mut tasks = OpenTasks::default();
@@ -358,7 +355,7 @@ fn missing<'a>(wanted: &'a [Wanted], found: &[Option<Record>]) -> Result<Missing
         return Ok(missing);
     }
     for (wanted, record) in wanted.iter().zip(found) {
-        // A row that is done needs no data any more: without it, it tells nothing of the pace.
+        // A run that is done needs no data any more; without data it does not count for the pace.
         if let (Some(record), Ok(task)) = (record, tasks.of(&wanted.experiment)) {
             missing.pace.add(Pace::work(&wanted.experiment, task, 0)?, record);
         }

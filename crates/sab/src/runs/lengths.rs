@@ -12,17 +12,26 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Settings for judging a model at other lengths.
-#[derive(Clone, Debug, Default)]
-pub struct LengthOptions {
-    /// Sequences at each length; by default fewer of longer ones.
-    pub sequences: Option<usize>,
-    /// The folder of the data sets, if it has moved.
+/// How a trained model is judged.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct JudgeOptions {
+    /// The folder of the data sets, if it has moved since training
+    #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Threads; all cores by default. The result does not depend on it.
-    pub threads: Option<usize>,
-    /// The device to run the model on.
+
+    /// Number of threads; the result does not depend on it [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+
+    /// The device to run the model on
+    #[arg(long, value_enum, value_name = "DEVICE", default_value = "cpu")]
     pub device: DeviceName,
+}
+
+impl JudgeOptions {
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.map_or_else(cores, usize::from)
+    }
 }
 
 /// A model at one length.
@@ -42,22 +51,24 @@ fn usual_sequences(length: usize) -> usize {
 }
 
 /// Judges the model of the run directory `run` at some lengths, adds the results to its `transfer.json` and returns the
-/// content of that file. Earlier results of the same model stay.
+/// content of that file. Earlier results of the same model stay. There are `sequences` at each length; by default, fewer of
+/// longer ones.
 ///
 /// Calls `found` with each length as soon as it is judged and saved; an error that it returns ends the work.
 ///
 /// ```no_run
-/// use sab::runs::{LengthOptions, judge_lengths};
+/// use sab::runs::{JudgeOptions, judge_lengths};
 /// use std::path::Path;
 ///
-/// judge_lengths(Path::new("runs/mine"), &[100, 5000], &LengthOptions::default(), &mut |at| {
+/// judge_lengths(Path::new("runs/mine"), &[100, 5000], None, &JudgeOptions::default(), &mut |at| {
 ///     println!("{}: {:?}", at.length, at.judgement.metrics);
 ///     Ok(())
 /// })?;
 /// # Ok::<(), sab::LabError>(())
 /// ```
 pub fn judge_lengths(
-    run: &Path, lengths: &[usize], options: &LengthOptions, found: &mut dyn FnMut(&AtLength) -> Result<()>,
+    run: &Path, lengths: &[usize], sequences: Option<usize>, options: &JudgeOptions,
+    found: &mut dyn FnMut(&AtLength) -> Result<()>,
 ) -> Result<Value> {
     let trained = Trained::open(run, options.data_dir.as_deref(), options.device)?;
     // All lengths are checked before the first is judged, which may take long.
@@ -66,9 +77,9 @@ pub fn judge_lengths(
     let path = trained.run.file(TRANSFER);
     let mut results = earlier(&path, trained.update)?;
     for (length, settings) in lengths {
-        let sequences = options.sequences.unwrap_or_else(|| usual_sequences(length));
+        let sequences = sequences.unwrap_or_else(|| usual_sequences(length));
         let began = Instant::now();
-        let judgement = judge(&trained, settings, sequences, options.threads.unwrap_or_else(cores))?;
+        let judgement = judge(&trained, settings, sequences, options.threads())?;
         let at = AtLength { length, judgement, seconds: began.elapsed().as_secs_f64() };
         results.insert(length, entry(&at));
         // After each length, so that nothing that took long is lost.

@@ -20,7 +20,7 @@ mod lengths;
 pub(crate) mod picture;
 mod trained;
 
-pub use lengths::{AtLength, LengthOptions, judge_lengths};
+pub use lengths::{AtLength, JudgeOptions, judge_lengths};
 pub use trained::Trained;
 
 use crate::data::DataError;

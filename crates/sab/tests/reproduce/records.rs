@@ -126,8 +126,8 @@ fn the_library_runs_a_table_and_reports_to_a_callback() {
     let mut told = Vec::new();
     let mut tell = |event: Event| {
         told.push(match event {
-            Event::Training { name, done, of, .. } => format!("train {name} {done}/{of}"),
-            Event::Judging { name, seed } => format!("judge {name} {seed}"),
+            Event::Training { run, done, of, .. } => format!("train {} {done}/{of}", run.name),
+            Event::Judging(run) => format!("judge {} {}", run.name, run.experiment.train.seed),
             Event::Judged(at) => format!("T={}", at.length),
         });
     };

@@ -40,7 +40,7 @@ fn an_interrupted_run_goes_on_as_if_nothing_had_happened() {
     Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().expect("kill runs");
     let out = child.wait_with_output().expect("it ends");
     assert_eq!(out.status.code(), Some(130), "{}", stderr(&out));
-    assert!(stderr(&out).contains("the same `sab reproduce` goes on from update"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("the same `sab reproduce` continues from update"), "{}", stderr(&out));
     assert!(!place.path("out/records").exists(), "a run that has not ended has no record");
     let plan = place.ok(&reproduce(&["--only", "sab", "--dry-run"]));
     assert!(plan.contains("interrupted after ") && plan.contains("\n0 of 1 runs done"), "{plan}");
