@@ -43,18 +43,16 @@ impl Attention {
     /// The figure of this attention, or of its last steps only.
     pub fn heat_map(&self, title: String, last: Option<usize>) -> HeatMap {
         let steps = self.reminded_of.len();
-        let cells_of = |(row, reminded): (usize, &Vec<(u64, f32)>)| {
-            let cell =
-                |(step, weight): &(u64, f32)| Cell { step: row + 1, remembered: *step as usize, weight: *weight };
-            reminded.iter().map(cell).collect::<Vec<_>>()
-        };
+        let cells = (1..).zip(&self.reminded_of).flat_map(|(step, reminded)| {
+            reminded.iter().map(move |&(remembered, weight)| Cell { step, remembered: remembered as usize, weight })
+        });
         // The null slot has no symbol.
         let labelled = |inputs: &Vec<String>| std::iter::once(String::new()).chain(inputs.iter().cloned()).collect();
         let map = HeatMap {
             title,
             columns: 0..steps + 1,
             rows: 1..steps + 1,
-            cells: self.reminded_of.iter().enumerate().flat_map(cells_of).collect(),
+            cells: cells.collect(),
             step_labels: self.inputs.as_ref().map(labelled),
         };
         map.last_rows(last.map_or(usize::MAX, |steps| steps.max(1)))

@@ -79,7 +79,7 @@ impl LabError {
             Self::Run(_) | Self::File { .. } | Self::Figure(_) => 4,
             Self::Diverged(_) => 5,
             Self::Model(_) => 1,
-            // As shells report a process that a signal has ended.
+            // As shells report a process ended by a signal.
             Self::Interrupted { signal, .. } => 128 + *signal as u8,
         }
     }

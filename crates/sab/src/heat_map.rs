@@ -14,17 +14,18 @@ use std::sync::Arc;
 
 /// Rounding in single precision may carry a weight this far above 1.
 const ROUNDING: f32 = 1e-4;
-/// Pixels that the cells of an axis may fill, and of the side of a cell. Where cells would be smaller, steps share one.
+/// The most pixels that the cells of an axis fill, and the smallest and largest side of a cell. If cells would be
+/// smaller, several steps share one.
 const PLOT: usize = 1020;
 const CELL: (usize, usize) = (3, 28);
 /// Pixels around the cells: left, right, above and below them.
 const AROUND: [f64; 4] = [76.0, 96.0, 56.0, 52.0];
-/// A small map is this wide and high nevertheless, for its texts and its scale.
+/// The least width and height, for the texts and the scale of a small map.
 const LEAST: (usize, usize) = (280, 112);
-/// Pairs of steps without a reminder, and pairs that cannot be: nobody is reminded of the future.
+/// Colours of pairs of steps without a reminder, and of pairs in the future, of which no step can be reminded.
 const NO_REMINDER: &str = "#0b0724";
 const FUTURE: &str = "#e9eaee";
-/// Where in the colour map the weakest reminder begins, so that it stands out from [`NO_REMINDER`].
+/// The place of the weakest reminder in the colour map, chosen to stand out from [`NO_REMINDER`].
 const WEAKEST: f64 = 0.25;
 /// Below the x axis, and above the y axis.
 const X_LABEL: &str = "remembered step";
@@ -49,15 +50,15 @@ pub struct Cell {
 /// Step numbers are those of the sequence, also when only a part of it is shown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatMap {
-    /// Stands above the picture.
+    /// The title above the picture.
     pub title: String,
     /// The remembered steps that are shown, from left to right.
     pub columns: Range<usize>,
     /// The remembering steps that are shown, from top to bottom.
     pub rows: Range<usize>,
-    /// The reminders, in any order. Where two name the same pair the stronger one is shown.
+    /// The reminders, in any order. If two have the same pair of steps, the stronger one is shown.
     pub cells: Vec<Cell>,
-    /// The symbol of each step of the sequence, written along the axes where there is room.
+    /// The symbol of each step of the sequence, written along the axes if there is room.
     pub step_labels: Option<Vec<String>>,
 }
 
@@ -140,8 +141,8 @@ impl HeatMap {
         let most = strongest.values().fold(0.0, |most: f32, cell| most.max(cell.weight));
         let top = [0.1, 0.2, 0.5].into_iter().find(|top| most <= *top).unwrap_or(1.0);
 
-        // kuva draws axes, texts and the scale of colours; the cells are drawn over its own two cells, which are there for
-        // the scale alone. A full matrix would be megabytes of nothing.
+        // kuva draws axes, texts and the colour scale from a map of two cells; our cells are drawn over them. A full matrix
+        // would take megabytes.
         let scale =
             Heatmap::new().with_data([[0.0, f64::from(top)]]).with_color_map(ColorMap::Custom(Arc::new(colour)));
         let (x_end, y_end) = (width / x.cell as f64, height / y.cell as f64);

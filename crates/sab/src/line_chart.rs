@@ -59,11 +59,11 @@ pub struct Series {
 /// Lines over one pair of axes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineChart {
-    /// Stands above the chart.
+    /// The title above the chart.
     pub title: String,
-    /// Stands below the x axis.
+    /// The text below the x axis.
     pub x_label: String,
-    /// Stands below the title and names what the y axis shows.
+    /// The quantity on the y axis; the text below the title.
     pub y_label: String,
     /// Of the x axis.
     pub x_scale: Scale,
@@ -76,7 +76,7 @@ pub struct LineChart {
 /// Charts in one picture, with one legend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figure {
-    /// Stands above all.
+    /// The title above all charts.
     pub title: String,
     /// Charts beside each other before the next row begins: 1 stacks them. 0 counts as 1.
     pub columns: usize,
@@ -93,8 +93,8 @@ impl Scale {
         }
     }
 
-    /// Where the x axis begins and ends, or with `round` the y axis: at 0 where less would hide how small a change is, and
-    /// with room for half a marker.
+    /// The ends of the x axis, or with `round` those of the y axis, with room for half a marker. A linear axis begins at 0
+    /// unless the changes are small compared with the values.
     fn span(self, values: impl Iterator<Item = f64>, round: bool) -> (f64, f64) {
         let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
         match self {
@@ -215,7 +215,7 @@ impl Figure {
             .with_padding(GAP)
             .with_spacing(GAP)
             .with_shared_legend_entries(names.iter().enumerate().map(entry).collect());
-        // Where a panel is missing in the last row there is room for the legend.
+        // If the last row has room for another panel, the legend goes there.
         let free = self.charts.len() % columns;
         let panels = match free {
             0 => panels.with_shared_legend_right_top(),

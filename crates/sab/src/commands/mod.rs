@@ -5,7 +5,6 @@ mod bench;
 mod data;
 mod eval;
 mod info;
-mod man;
 mod predict;
 mod report;
 mod reproduce;
@@ -14,10 +13,11 @@ mod train;
 mod transfer;
 
 use crate::error::{LabError, Result};
+use crate::run_dir::files;
 use crate::tasks::as_json;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const EXIT_CODES: &str = "\
@@ -69,7 +69,12 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    Man(man::ManArguments),
+    /// Write manual pages for `sab` and each command
+    #[command(after_help = "Example:\n  sab man ~/.local/share/man/man1 && man sab-train")]
+    Man {
+        /// The folder to write to; it is created if necessary
+        folder: PathBuf,
+    },
 }
 
 /// Runs the command line of the process.
@@ -94,7 +99,7 @@ pub fn run() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "sab", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
-        Command::Man(arguments) => man::run(&arguments, Cli::command()),
+        Command::Man { folder } => write_manual(&folder),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -104,6 +109,13 @@ pub fn run() -> ExitCode {
             ExitCode::from(why.exit_code())
         }
     }
+}
+
+fn write_manual(folder: &Path) -> Result<()> {
+    files::create_folder(folder)?;
+    let written = clap_mangen::generate_to(Cli::command(), folder);
+    written.map_err(|why| LabError::file("write manual pages into", folder, &why))?;
+    print(&format!("{}\n", folder.join("sab.1").display()))
 }
 
 /// Prints to stdout.

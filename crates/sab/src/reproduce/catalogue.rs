@@ -11,7 +11,7 @@ use toml::Value;
 /// The files of `experiments/` when the program was built.
 const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
 
-/// The file that makes a folder a table.
+/// The file that describes the table of a folder.
 const TABLE_FILE: &str = "table.toml";
 
 /// Tables and the experiments of their rows.
@@ -29,7 +29,7 @@ impl Catalogue {
         Self { files, origin: "experiments".into() }
     }
 
-    /// The experiments of a folder that looks like `experiments/`.
+    /// The experiments of a folder with the layout of `experiments/`.
     pub fn of_folder(folder: &Path) -> Result<Self> {
         let mut texts = BTreeMap::new();
         for path in files::below(folder)?.iter().filter(|path| path.extension().is_some_and(|kind| kind == "toml")) {
@@ -64,7 +64,7 @@ impl Catalogue {
         Table::of_text(name, text, &format!("{}/{name}/{TABLE_FILE}", self.origin))
     }
 
-    /// The name of the file of an experiment within a budget. The variant for a CPU, if there is one, ends in `.cpu`.
+    /// The name of an experiment's file within a budget: `NAME.cpu` for a CPU if there is such a file, else `NAME`.
     pub fn variant(&self, experiment: &str, budget: Budget) -> String {
         let cpu = format!("{experiment}.cpu");
         match budget == Budget::Cpu && self.has(&cpu) {

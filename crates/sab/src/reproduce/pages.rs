@@ -8,7 +8,7 @@
 //! <!-- index -->                      all experiments of all tables
 //! ```
 
-use super::render::{Measured, Section};
+use super::render::{Measured, Rendered, Section};
 use super::results::Results;
 use super::table::Table;
 use crate::error::{LabError, Result};
@@ -66,8 +66,23 @@ impl Results {
     fn index(&self) -> Result<String> {
         let mut text = String::new();
         for name in self.catalogue.names() {
-            let rendered = self.render(&self.table(name)?)?;
-            text += &rendered.to_index(&|experiment| self.catalogue.path_of(experiment));
+            let Rendered { title, transfer, metrics, .. } = self.render(&self.table(name)?)?;
+            text += &format!("\n## {title}\n\n`sab reproduce {name}`\n\n");
+            text += "| command | metric | paper | expect | updates | time |\n|---|---|---|---|---|---|\n";
+            let mut last = (String::new(), String::new());
+            for found in &metrics {
+                // The first metric of a row is enough; at other lengths there is one per length.
+                let row = (found.group.clone(), found.experiment.clone());
+                if std::mem::replace(&mut last, row.clone()) == row && !transfer {
+                    continue;
+                }
+                let command = match transfer {
+                    true => format!("sab reproduce {name} --only {}", found.experiment),
+                    false => format!("sab train {}", self.catalogue.path_of(&found.experiment)),
+                };
+                let cells = [&found.metric, &found.paper(), &found.ours("diverges"), &found.updates(), &found.time()];
+                text += &format!("| `{command}` | {} |\n", cells.map(String::as_str).join(" | "));
+            }
         }
         Ok(text)
     }

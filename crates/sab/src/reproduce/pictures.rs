@@ -11,8 +11,8 @@ use crate::run_dir::SUMMARY;
 use serde_json::Value;
 
 impl Results {
-    /// The learning curves of a table: one chart per group, with the first validation metric against updates. The first
-    /// seed stands for its row. `None` if there are no records.
+    /// The learning curves of a table: one chart per group, with the first validation metric against updates, from the
+    /// first seed of each row. `None` if there are no records.
     pub(super) fn learning_curves(&self, table: &Table) -> Result<Option<Figure>> {
         // Dozens of unlike runs in one picture tell nothing; the report has their curves.
         if table.validation {
@@ -46,8 +46,8 @@ impl Results {
         Ok((!charts.is_empty()).then(|| Figure { title: table.title.clone(), columns: charts.len().min(2), charts }))
     }
 
-    /// Attention at several points of a run's training, one heat map below the other, and keeps it beside the record.
-    /// `None` if nothing is recorded, or while the run is still training.
+    /// Draws attention at several points of a run's training, one heat map below the other, and saves it next to the
+    /// record. `None` if no attention is recorded, or while the run is still training.
     pub(super) fn attention_figure(&self, figure: &AttentionFigure) -> Result<Option<HeatMaps>> {
         let name = self.catalogue.variant(&figure.experiment, self.budget);
         let (lines, run) = (self.attention(&name, 1)?, self.run(&name, 1));

@@ -1,4 +1,4 @@
-//! [`Record`]: a run in brief, kept after its run directory is gone.
+//! [`Record`]: the summary of a run that outlives its run directory.
 
 use super::record_file;
 use super::table::Column;
@@ -8,7 +8,7 @@ use crate::run_dir::{ENVIRONMENT, RunDir, SUMMARY, TRANSFER, files, metrics};
 use serde_json::Value;
 use std::path::Path;
 
-/// A run in brief: its settings and its machine, how it learned, and the metrics it reached.
+/// The summary of a run: settings, machine, learning curve and final metrics.
 ///
 /// A record holds the full settings, so [`Record::experiment_of`] can run it again.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +73,7 @@ impl Record {
         }
     }
 
-    /// The metrics on the test set, at another length than that of the training if one is given.
+    /// The metrics on the test set: at `length` if it is given, otherwise at the training length.
     pub fn metrics_at(&self, length: Option<usize>) -> Option<&Value> {
         let Some(length) = length else { return self.summary.as_ref()?.get("test") };
         let of_length = |found: &&Value| found["length"].as_u64() == Some(length as u64);

@@ -1,6 +1,7 @@
 //! A table as Markdown, CSV, LaTeX and JSON.
 
 use super::record::Record;
+use super::results::Results;
 use super::statistics::Statistics;
 use super::table::{Column, Row, Table};
 use crate::display::duration;
@@ -49,8 +50,8 @@ pub struct Section {
 pub struct Measured {
     pub(super) group: String,
     pub(super) row: String,
-    experiment: String,
-    metric: String,
+    pub(super) experiment: String,
+    pub(super) metric: String,
     pub(super) paper: String,
     mean: Option<f64>,
     spread: Option<f64>,
@@ -64,34 +65,35 @@ pub struct Measured {
     percent: bool,
 }
 
-/// Fills a table. `records` gives the records of a row, one for each seed that was run, and the name of its experiment.
-pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Record>)) -> Rendered {
-    let (mut metrics, mut sections, mut notes) = (Vec::new(), Vec::new(), BTreeSet::new());
-    for group in &table.groups {
-        let columns = table.columns(group);
-        // If the paper reports nothing for a whole group, it gets no column.
-        let compared = group.rows.iter().any(|row| row.paper.iter().any(|metric| !metric.is_empty()));
-        let (mut rows, mut by_model) = (Vec::new(), Vec::new());
-        for row in &group.rows {
-            let (experiment, found) = records(row);
-            notes
-                .extend(found.iter().filter_map(|record| Some(record.summary.as_ref()?["note"].as_str()?.to_string())));
-            let measured: Vec<Measured> = (columns.iter().enumerate())
-                .map(|(place, column)| measure(&group.heading, row, &experiment, place, column, &found))
-                .collect();
-            rows.push(cells(row, &measured, &found, compared));
-            metrics.extend(measured.iter().cloned());
-            by_model.push((row, measured));
+impl Results {
+    /// A table filled from the records.
+    pub fn render(&self, table: &Table) -> Result<Rendered> {
+        let (mut metrics, mut sections, mut notes) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for group in &table.groups {
+            let columns = table.columns(group);
+            // If the paper reports nothing for a whole group, it gets no column.
+            let compared = group.rows.iter().any(|row| row.paper.iter().any(|metric| !metric.is_empty()));
+            let (mut rows, mut by_model) = (Vec::new(), Vec::new());
+            for row in &group.rows {
+                let (experiment, found) = self.of_row_with(row, &columns, table)?;
+                notes.extend(found.iter().filter_map(|it| Some(it.summary.as_ref()?["note"].as_str()?.to_string())));
+                let measured: Vec<Measured> = (columns.iter().enumerate())
+                    .map(|(place, column)| measure(&group.heading, row, &experiment, place, column, &found))
+                    .collect();
+                rows.push(cells(row, &measured, &found, compared));
+                metrics.extend(measured.iter().cloned());
+                by_model.push((row, measured));
+            }
+            let heading = group.heading.clone();
+            sections.push(match table.lengths.is_empty() || !compared {
+                true => Section { heading, columns: headings(&columns, compared), rows },
+                false => by_length(heading, &columns, &by_model),
+            });
         }
-        let heading = group.heading.clone();
-        sections.push(match table.lengths.is_empty() || !compared {
-            true => Section { heading, columns: headings(&columns, compared), rows },
-            false => by_length(heading, &columns, &by_model),
-        });
+        let (name, title) = (table.name.clone(), format!("{} ({})", table.title, table.source));
+        let (about, transfer) = (table.about.trim().to_string(), !table.lengths.is_empty());
+        Ok(Rendered { name, title, about, notes: notes.into_iter().collect(), transfer, sections, metrics })
     }
-    let (name, title) = (table.name.clone(), format!("{} ({})", table.title, table.source));
-    let (about, transfer) = (table.about.trim().to_string(), !table.lengths.is_empty());
-    Rendered { name, title, about, notes: notes.into_iter().collect(), transfer, sections, metrics }
 }
 
 fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Column, records: &[Record]) -> Measured {
@@ -149,7 +151,7 @@ fn of_metric(measured: &Measured) -> [String; 2] {
 }
 
 impl Measured {
-    /// The text of the cell: the metric, or why there is none.
+    /// The text of our cell: the metric, or why there is none.
     pub(super) fn ours(&self, failed: &str) -> String {
         match (self.mean, &self.failure) {
             (Some(mean), _) => Statistics { mean, spread: self.spread, count: self.seeds }.write(self.percent),
@@ -159,7 +161,7 @@ impl Measured {
     }
 
     /// The paper's metric as it prints it.
-    fn paper(&self) -> String {
+    pub(super) fn paper(&self) -> String {
         if self.paper.is_empty() { dash() } else { self.paper.clone() }
     }
 
@@ -173,12 +175,12 @@ impl Measured {
         }
     }
 
-    fn updates(&self) -> String {
+    pub(super) fn updates(&self) -> String {
         self.updates.map_or_else(dash, |updates| format!("{updates:.0}"))
     }
 
     /// The time it took, and on how many threads.
-    fn time(&self) -> String {
+    pub(super) fn time(&self) -> String {
         let threads = match self.threads {
             Some(count) => format!(", {count} thread{}", if count == 1 { "" } else { "s" }),
             None => String::new(),
@@ -247,35 +249,6 @@ impl Rendered {
     pub fn to_json(&self) -> Result<String> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|why| LabError::Run(format!("cannot write JSON: {why}")))
-    }
-
-    /// The command, the metric to expect and the time of each experiment, in Markdown. `path_of` names the file of an
-    /// experiment.
-    pub fn to_index(&self, path_of: &dyn Fn(&str) -> String) -> String {
-        let name = &self.name;
-        let mut text = format!("\n## {}\n\n`sab reproduce {name}`\n\n", self.title);
-        text += "| command | metric | paper | expect | updates | time |\n|---|---|---|---|---|---|\n";
-        let mut last = String::new();
-        for measured in &self.metrics {
-            // The first metric of a row is enough; at other lengths there is one per length.
-            let row = format!("{}/{}", measured.group, measured.experiment);
-            if std::mem::replace(&mut last, row.clone()) == row && !self.transfer {
-                continue;
-            }
-            let command = match self.transfer {
-                true => format!("sab reproduce {name} --only {}", measured.experiment),
-                false => format!("sab train {}", path_of(&measured.experiment)),
-            };
-            let expect = measured.ours("diverges");
-            text += &format!(
-                "| `{command}` | {} | {} | {expect} | {} | {} |\n",
-                measured.metric,
-                measured.paper(),
-                measured.updates(),
-                measured.time(),
-            );
-        }
-        text
     }
 
     /// CSV with one metric per line and all digits.

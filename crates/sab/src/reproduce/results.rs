@@ -2,13 +2,11 @@
 
 use super::catalogue::Catalogue;
 use super::record::Record;
-use super::render::{Rendered, render};
-use super::table::{Budget, Row, Table};
+use super::table::{Budget, Column, Row, Table};
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
 use crate::run_dir::{atomic, attention_trace, files};
 use serde_json::Value;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The folder of records within that of the results.
@@ -60,7 +58,7 @@ impl Results {
         Ok(table)
     }
 
-    /// The error for a table of which nothing has been run.
+    /// The error for a table without any run.
     pub fn nothing_of(&self, table: &str) -> LabError {
         LabError::Run(format!(
             "nothing of the table {table} is in {}: run it with `sab reproduce {table}`, or name its place with \
@@ -97,8 +95,7 @@ impl Results {
         Ok((name, records))
     }
 
-    /// Writes every record again in the present form, under the name of the folder it is in. Returns how many there
-    /// are.
+    /// Writes every record again in the present format, under the name of its folder. Returns their number.
     pub fn rewrite_records(&self) -> Result<usize> {
         let (root, mut count) = (self.folder.join(RECORDS), 0);
         for path in files::below(&root)?.iter().filter(|path| seed_of(path).is_some()) {
@@ -111,14 +108,14 @@ impl Results {
         Ok(count)
     }
 
-    /// The attention of a run at some points of training: all that its run directory has, or what is kept beside its
+    /// The attention of a run at some points of training: all lines of its run directory, or those saved next to its
     /// record.
     pub fn attention(&self, name: &str, seed: u64) -> Result<Vec<Value>> {
         let lines = files::read_lines(&self.run(name, seed).join(attention_trace::FILE))?;
         if lines.is_empty() { files::read_lines(&self.kept_attention(name, seed)) } else { Ok(lines) }
     }
 
-    /// Keeps some of it beside the record, if it is not there.
+    /// Saves some lines of it next to the record, if there is a record.
     pub fn keep_attention(&self, name: &str, seed: u64, lines: &[Value]) -> Result<()> {
         let path = self.kept_attention(name, seed);
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -132,31 +129,22 @@ impl Results {
         self.record(name, seed).with_extension(attention_trace::FILE)
     }
 
-    /// A table filled from the records.
-    pub fn render(&self, table: &Table) -> Result<Rendered> {
-        let mut found = HashMap::new();
-        for group in &table.groups {
-            let columns = table.columns(group);
-            for row in &group.rows {
-                let (name, records) = self.of_row(row)?;
-                if table.of_records && records.is_empty() {
-                    let folder = self.folder.join(RECORDS).join(&row.experiment);
-                    return Err(LabError::Config(format!(
-                        "the row \"{}\" of the table {} has no record in {}",
-                        row.label,
-                        table.name,
-                        folder.display()
-                    )));
-                }
-                for record in &records {
-                    columns
-                        .iter()
-                        .try_for_each(|column| record.check(column, &self.record(&name, record.config.train.seed)))?;
-                }
-                found.insert(&row.experiment, (name, records));
-            }
+    /// [`of_row`](Self::of_row), with a check that the records hold the metrics of the columns.
+    pub(super) fn of_row_with(&self, row: &Row, columns: &[Column], table: &Table) -> Result<(String, Vec<Record>)> {
+        let (name, records) = self.of_row(row)?;
+        if table.of_records && records.is_empty() {
+            return Err(LabError::Config(format!(
+                "the row \"{}\" of the table {} has no record in {}",
+                row.label,
+                table.name,
+                self.folder.join(RECORDS).join(&row.experiment).display()
+            )));
         }
-        Ok(render(table, &|row| found.get(&row.experiment).cloned().unwrap_or_default()))
+        for record in &records {
+            let path = self.record(&name, record.config.train.seed);
+            columns.iter().try_for_each(|column| record.check(column, &path))?;
+        }
+        Ok((name, records))
     }
 }
 
@@ -165,13 +153,13 @@ fn seed_of(path: &Path) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix("seed")?.strip_suffix(".json")?.parse().ok()
 }
 
-/// Checks that a record or run directory is of the experiment that is asked for.
+/// Checks that a record or run directory belongs to the expected experiment.
 pub(super) fn same(asked: &Experiment, found: &Experiment, place: &Path) -> Result<()> {
     let differences = found.differences(asked)?;
     match differences.is_empty() {
         true => Ok(()),
         false => Err(LabError::Run(format!(
-            "{} is of another experiment ({}): move it away, or give another --results and --runs",
+            "{} belongs to another experiment ({}): move it away, or use another --results and --runs",
             place.display(),
             differences.join("; ")
         ))),

@@ -1,16 +1,15 @@
-//! [`Work`]: the runs that tables ask for, which of them are done, and the training and judging of the others.
+//! [`Work`]: the runs that tables need, their states, and the training and judging of those that are not done.
 
-use super::pace::{OpenTasks, Pace};
+use super::pace::Missing;
 use super::record::Record;
-use super::results::{Results, same};
+use super::results::Results;
 use super::table::{Row, Table};
+use super::wanted::Wanted;
 use crate::display::Style;
 use crate::error::{LabError, Result};
-use crate::experiment::Experiment;
-use crate::run_dir::{RunDir, atomic, files};
+use crate::run_dir::{atomic, files};
 use crate::runs::{self, AtLength, JudgeOptions, judge_lengths};
-use crate::tasks::{Tally, Task};
-use crate::train::{MEMORIES, Session, Stop, checkpoint};
+use crate::train::{Session, Stop};
 use std::path::{Path, PathBuf};
 
 /// The command that continues after an interruption.
@@ -47,7 +46,7 @@ pub struct RunOptions {
     pub stop: Stop,
 }
 
-/// What happens while tables are run.
+/// A step in the running of tables.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// The training of a run begins or is resumed.
@@ -63,40 +62,25 @@ pub enum Event<'a> {
     },
     /// The model of a run is about to be judged at other lengths.
     Judging(&'a Wanted),
-    /// It was judged at one of them.
+    /// A model was judged at one length.
     Judged(&'a AtLength),
-}
-
-/// A run that a table asks for.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// The name of the experiment.
-    pub name: String,
-    /// The experiment with its seed.
-    pub experiment: Experiment,
-    /// The metrics that its row reports.
-    metrics: Vec<String>,
-    /// The other lengths at which its tables judge it.
-    lengths: Vec<usize>,
-    record: PathBuf,
-    run: PathBuf,
 }
 
 /// The state of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// There is a record, or the run directory has ended.
+    /// There is a record, or the run in the run directory has ended.
     Done {
-        /// The seconds it took.
+        /// The training time in seconds.
         seconds: Option<f64>,
         /// The lengths of its tables at which the model has not been judged.
         lengths_left: Vec<usize>,
     },
     /// Training failed, which is a result.
     Failed,
-    /// This many updates are in a checkpoint.
+    /// The latest checkpoint is of this update.
     Interrupted(u64),
-    /// Nothing is there.
+    /// There is neither a record nor a run directory.
     Missing,
 }
 
@@ -105,11 +89,11 @@ pub enum State {
 pub enum TimeLeft {
     /// Nothing is missing.
     Nothing,
-    /// About this many seconds.
+    /// An estimate in seconds.
     Seconds(f64),
-    /// None of the rows has been run here.
+    /// Unknown: none of the rows has been run here.
     Unknown,
-    /// The data of the missing runs was not found.
+    /// Unknown: the data of the missing runs was not found.
     WithoutData,
 }
 
@@ -122,78 +106,8 @@ pub struct Work<'a> {
     pub options: &'a RunOptions,
 }
 
-/// Runs that are not done, with the work in each and the work left of it, and the pace of the runs that are done.
-struct Missing<'a> {
-    runs: Vec<(&'a Wanted, f64, f64)>,
-    pace: Pace,
-}
-
-impl Missing<'_> {
-    /// Estimated seconds that the runs from `place` on take.
-    fn seconds_left(&self, place: usize) -> Option<f64> {
-        self.pace.seconds(self.runs[place..].iter().map(|(_, _, left)| left).sum())
-    }
-}
-
-impl Wanted {
-    /// The updates that an interrupted run has made.
-    fn made(&self) -> Result<u64> {
-        if !self.run.exists() {
-            return Ok(0);
-        }
-        Ok(checkpoint::list(&RunDir::open(&self.run)?)?.into_iter().map(|(update, _)| update).max().unwrap_or(0))
-    }
-
-    /// Checks that the task has the metrics that the row reports.
-    fn check_metrics(&self, task: &dyn Task) -> Result<()> {
-        let mut known: Vec<&str> = task.metrics(&Tally::default()).into_iter().map(|(name, _)| name).collect();
-        if !self.lengths.is_empty() {
-            known.push(MEMORIES);
-        }
-        match self.metrics.iter().find(|name| !known.contains(&name.as_str())) {
-            None => Ok(()),
-            Some(name) => Err(LabError::Config(format!(
-                "the table of {} reports `{name}`, but its task has {}",
-                self.name,
-                known.join(", ")
-            ))),
-        }
-    }
-
-    /// The record of the run, if it is done: the one that is kept, or the one that its run directory gives.
-    fn found(&self) -> Result<Option<Record>> {
-        if let Some(record) = Record::load(&self.record)? {
-            same(&self.experiment, &record.config, &self.record)?;
-            return Ok(Some(record));
-        }
-        if !self.run.exists() {
-            return Ok(None);
-        }
-        let run = RunDir::open(&self.run)?;
-        same(&self.experiment, &run.experiment()?, run.path())?;
-        Record::of_run(&run, &self.name, None)
-    }
-
-    /// [`found`](Self::found), and saves a record that was not there.
-    fn done(&self) -> Result<Option<Record>> {
-        let record = self.found()?;
-        match &record {
-            Some(record) if !self.record.exists() => record.save(&self.record)?,
-            _ => (),
-        }
-        Ok(record)
-    }
-
-    /// Saves the record of a run that has ended.
-    fn keep(&self, failure: Option<String>) -> Result<Option<Record>> {
-        let record = Record::of_run(&RunDir::open(&self.run)?, &self.name, failure)?;
-        record.iter().try_for_each(|record| record.save(&self.record))?;
-        Ok(record)
-    }
-}
-
 impl Work<'_> {
-    /// The runs that some tables ask for, each once.
+    /// The runs that some tables need, each once.
     pub fn runs(&self, tables: &[Table]) -> Result<Vec<Wanted>> {
         let mut all: Vec<Wanted> = Vec::new();
         for table in tables {
@@ -251,7 +165,7 @@ impl Work<'_> {
             None => Ok(State::Missing),
         };
         let states = wanted.iter().zip(&found).map(state).collect::<Result<_>>()?;
-        let left = match missing(wanted, &found) {
+        let left = match Missing::of(wanted, &found) {
             Ok(missing) if missing.runs.is_empty() => TimeLeft::Nothing,
             Ok(missing) => missing.seconds_left(0).map_or(TimeLeft::Unknown, TimeLeft::Seconds),
             // Data that is not there stops a run, not a plan.
@@ -269,7 +183,7 @@ impl Work<'_> {
     /// Trains the runs that are not done. Reports wrong data and folders that cannot be written before it spends hours.
     pub fn train(&self, wanted: &[Wanted], tell: &mut dyn FnMut(Event)) -> Result<()> {
         let found: Vec<Option<Record>> = wanted.iter().map(Wanted::done).collect::<Result<_>>()?;
-        let mut missing = missing(wanted, &found)?;
+        let mut missing = Missing::of(wanted, &found)?;
         if !missing.runs.is_empty() {
             check_writable(&self.results.folder)?;
         }
@@ -279,7 +193,7 @@ impl Work<'_> {
             let (done, seconds_left) = (before + place, missing.seconds_left(place));
             tell(Event::Training { run, done, of: wanted.len(), seconds_left });
             let record = self.train_one(run)?;
-            missing.pace.add(work, &record);
+            missing.add(work, &record);
         }
         Ok(())
     }
@@ -300,7 +214,7 @@ impl Work<'_> {
             }
             Err(why) => return Err(why),
         };
-        record.ok_or_else(|| LabError::Run(format!("{} has ended without a summary", wanted.run.display())))
+        record.ok_or_else(|| LabError::Run(format!("{} ended without a summary", wanted.run.display())))
     }
 
     /// Judges models at those lengths of their tables at which they have not been judged.
@@ -339,28 +253,6 @@ impl Work<'_> {
         }
         Ok(())
     }
-}
-
-/// The runs that are not done, after a check of their data and metrics.
-fn missing<'a>(wanted: &'a [Wanted], found: &[Option<Record>]) -> Result<Missing<'a>> {
-    let mut missing = Missing { runs: Vec::new(), pace: Pace::default() };
-    let mut tasks = OpenTasks::default();
-    for (wanted, _) in wanted.iter().zip(found).filter(|(_, record)| record.is_none()) {
-        let task = tasks.of(&wanted.experiment)?;
-        wanted.check_metrics(task)?;
-        let work = |made| Pace::work(&wanted.experiment, task, made);
-        missing.runs.push((wanted, work(0)?, work(wanted.made()?)?));
-    }
-    if missing.runs.is_empty() {
-        return Ok(missing);
-    }
-    for (wanted, record) in wanted.iter().zip(found) {
-        // A run that is done needs no data any more; without data it does not count for the pace.
-        if let (Some(record), Ok(task)) = (record, tasks.of(&wanted.experiment)) {
-            missing.pace.add(Pace::work(&wanted.experiment, task, 0)?, record);
-        }
-    }
-    Ok(missing)
 }
 
 /// Checks that records can be written.

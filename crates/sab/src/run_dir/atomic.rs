@@ -58,38 +58,3 @@ pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     // Windows does not open directories; there renames need no help.
     if cfg!(unix) { File::open(parent(path))?.sync_all() } else { Ok(()) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_replaced_as_a_whole_and_nothing_else_stays() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("a.json");
-        write(&path, b"old").expect("written");
-        write(&path, b"new").expect("written again");
-        assert_eq!(fs::read(&path).expect("readable"), b"new");
-        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 1);
-    }
-
-    #[test]
-    fn a_write_that_fails_names_the_file_and_leaves_the_old_one() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("a.json");
-        write(&path, b"old").expect("written");
-        fs::create_dir(partial_of(&path)).expect("something in the way");
-        let message = write(&path, b"new").expect_err("cannot be written").to_string();
-        assert!(message.contains("a.json"), "{message}");
-        assert_eq!(fs::read(&path).expect("readable"), b"old");
-    }
-
-    #[test]
-    fn leftovers_are_cleaned_away() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        fs::write(folder.path().join("x.safetensors.partial"), b"half").expect("written");
-        fs::write(folder.path().join("x.safetensors"), b"whole").expect("written");
-        clean(folder.path()).expect("cleaned");
-        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 1);
-    }
-}

@@ -93,20 +93,3 @@ fn add_scalars(events: &mut EventWriter, line: &Value) -> std::io::Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_validation_that_the_checkpoint_does_not_know_is_made_again() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let line = |kind: &str, update: u64| format!("{{\"kind\":\"{kind}\",\"update\":{update},\"time\":1.0}}\n");
-        let text = line("validation", 16) + &line("train", 20) + &line("validation", 20);
-        fs::write(folder.path().join(FILE), text).expect("a file");
-        MetricsFile::resume(folder.path(), 20, Some(16)).expect("metrics");
-        let kept = files::read_lines(&folder.path().join(FILE)).expect("lines");
-        let kept: Vec<_> = kept.iter().map(|line| (line["kind"].as_str(), line["update"].as_u64())).collect();
-        assert_eq!(kept, [(Some("validation"), Some(16)), (Some("train"), Some(20))]);
-    }
-}

@@ -74,34 +74,31 @@ pub fn judge_lengths(
     // All lengths are checked before the first is judged, which may take long.
     let at_length = |length: &usize| Ok((*length, trained.experiment.task.clone().with_length(*length)?));
     let lengths: Vec<(usize, TaskSettings)> = lengths.iter().map(at_length).collect::<Result<_>>()?;
-    let path = trained.run.file(TRANSFER);
+    let (path, rows) = (trained.run.file(TRANSFER), trained.experiment.train.batch);
     let mut results = earlier(&path, trained.update)?;
+    let document = |results: &BTreeMap<usize, Value>| {
+        let (trained_at, lengths) = (trained.experiment.task.length(), results.values().collect::<Vec<_>>());
+        json!({ "run": run, "trained_at": trained_at, "update": trained.update, "lengths": lengths })
+    };
     for (length, settings) in lengths {
         let sequences = sequences.unwrap_or_else(|| usual_sequences(length));
-        let began = Instant::now();
-        let judgement = judge(&trained, settings, sequences, options.threads())?;
+        let (began, rows) = (Instant::now(), rows.min(sequences));
+        let task = trained.task_as(&settings.with_test_sequences(sequences))?;
+        let most = Some(sequences.div_ceil(rows) as u64);
+        let judgement = evaluate(&trained.model, &*task, Split::Test, rows, most, options.threads(), &trained.device)?;
         let at = AtLength { length, judgement, seconds: began.elapsed().as_secs_f64() };
         results.insert(length, entry(&at));
         // After each length, so that nothing that took long is lost.
-        atomic::write_json(&path, &document(run, &trained, &results))?;
+        atomic::write_json(&path, &document(&results))?;
         found(&at)?;
     }
-    Ok(document(run, &trained, &results))
+    Ok(document(&results))
 }
 
 fn entry(at: &AtLength) -> Value {
-    let Judgement { metrics, sequences, memories } = &at.judgement;
-    let mut metrics = as_json(metrics);
-    if let Some(memories) = memories {
-        metrics.insert(MEMORIES.into(), json!(memories));
-    }
-    json!({ "length": at.length, "sequences": sequences, "metrics": metrics, "seconds": at.seconds })
-}
-
-fn document(run: &Path, trained: &Trained, results: &BTreeMap<usize, Value>) -> Value {
-    let trained_at = trained.experiment.task.length();
-    let lengths: Vec<&Value> = results.values().collect();
-    json!({ "run": run, "trained_at": trained_at, "update": trained.update, "lengths": lengths })
+    let mut metrics = as_json(&at.judgement.metrics);
+    metrics.extend(at.judgement.memories.map(|memories| (MEMORIES.into(), json!(memories))));
+    json!({ "length": at.length, "sequences": at.judgement.sequences, "metrics": metrics, "seconds": at.seconds })
 }
 
 /// The results of an earlier call for the same model.
@@ -111,11 +108,4 @@ fn earlier(path: &Path, update: Option<u64>) -> Result<BTreeMap<usize, Value>> {
     let document = read.filter(|document| update.is_some() && document["update"].as_u64() == update);
     let results = document.as_ref().and_then(|document| document["lengths"].as_array()).cloned().unwrap_or_default();
     Ok(results.into_iter().filter_map(|result| Some((result["length"].as_u64()? as usize, result))).collect())
-}
-
-fn judge(trained: &Trained, settings: TaskSettings, sequences: usize, threads: usize) -> Result<Judgement> {
-    let task = trained.task_as(&settings.with_test_sequences(sequences))?;
-    let rows = trained.experiment.train.batch.min(sequences);
-    let most = sequences.div_ceil(rows) as u64;
-    evaluate(&trained.model, &*task, Split::Test, rows, Some(most), threads, &trained.device)
 }

@@ -127,7 +127,9 @@ fn train(
     run: RunDir, experiment: Experiment, task: &dyn Task, session: Session, style: Style, stop: Stop,
 ) -> Result<Finished> {
     let _lock = run.lock()?;
-    use_threads(session.threads.or(experiment.train.threads));
+    let threads = session.threads.or(experiment.train.threads).unwrap_or_else(cores);
+    // The pool of Burn's own operations. A process can set it only once; later calls change nothing.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     let mut display = display(style, &experiment.short_name());
     let mut trainer = Trainer::resume(&run, task, session, stop, &mut *display)?;
     let (threads, device) = (trainer.threads(), trainer.device().clone().inner());
@@ -153,12 +155,6 @@ fn check_memory(experiment: &Experiment, task: &dyn Task, device: DeviceName) ->
         gib(needed),
         gib(have as f64)
     )))
-}
-
-/// Sets the threads of the pool that Burn's own operations use.
-fn use_threads(threads: Option<usize>) {
-    // A process can set it only once; later calls change nothing.
-    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or_else(cores)).build_global();
 }
 
 /// Announces the run.

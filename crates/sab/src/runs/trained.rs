@@ -42,8 +42,8 @@ impl Trained {
         Ok(Self { run, experiment, model, config, update, device })
     }
 
-    /// The task that it learned, with its data. A table or text that has changed since is an error: nobody knows which
-    /// part of it was trained on.
+    /// The task of the run, with its data. A table or text that has changed since is an error, because the split into
+    /// training and test data is no longer known.
     pub fn task(&self) -> Result<Box<dyn Task>> {
         self.task_as(&self.experiment.task)
     }

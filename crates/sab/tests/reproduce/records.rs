@@ -16,7 +16,7 @@ fn a_record_of_another_experiment_is_not_taken_for_this_one() {
     // Neither is a run directory without a record.
     std::fs::remove_dir_all(place.path("out/records")).expect("removed");
     let message = place.fails(4, &reproduce(&["--only", "lstm"]));
-    assert!(message.contains("out/runs/small/lstm/seed1 is of another experiment"), "{message}");
+    assert!(message.contains("out/runs/small/lstm/seed1 belongs to another experiment"), "{message}");
     // How often something is written does not make another experiment of it.
     let other = experiment("k_top = 0", "updates = 40").replace("log_every = 2", "log_every = 10");
     place.write("mine/small/lstm.toml", other);

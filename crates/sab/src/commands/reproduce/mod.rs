@@ -23,7 +23,7 @@ pub struct ReproduceArguments {
     #[command(flatten)]
     options: RunOptions,
 
-    /// Run and write nothing: list the runs, done or missing, and an estimate of the time left
+    /// Run nothing and write nothing: list the runs, done or missing, and estimate the time left
     #[arg(long, requires = "table")]
     dry_run: bool,
 
