@@ -112,7 +112,7 @@ impl HeatMap {
         Ok(())
     }
 
-    /// The part of the map with the last `count` remembering steps, such as the answer of the copy task.
+    /// The part of the map with the last `count` remembering steps, such as the answers of the copy task.
     pub fn last_rows(mut self, count: usize) -> Self {
         self.rows.start = self.rows.start.max(self.rows.end.saturating_sub(count));
         self.cells.retain(|cell| self.rows.contains(&cell.step));

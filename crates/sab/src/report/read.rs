@@ -1,4 +1,4 @@
-//! Reads a run directory for the report, also while the run is still training.
+//! Reads runs for the report, also while they are still training.
 
 use super::RunView;
 use crate::error::{LabError, Result};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::path::Path;
 
 impl RunView {
-    /// Reads a run directory. Only `config.toml` must be there: the rest appears while a run trains.
+    /// Reads a run directory. Only `config.toml` must exist: the other files appear during training.
     pub fn of_run(path: &Path) -> Result<Self> {
         let run = RunDir::open(path)?;
         Ok(Self {
@@ -24,7 +24,7 @@ impl RunView {
         })
     }
 
-    /// Converts a record, with the lines of its run's attention if there are any.
+    /// Converts a record. `attention` has the lines of its run's `attention.jsonl`, if any.
     pub fn of_record(record: &Record, group: &str, attention: Vec<Value>) -> Result<Self> {
         Ok(Self {
             name: format!("{} seed {}", record.experiment, record.config.train.seed),

@@ -31,6 +31,8 @@ impl Catalogue {
 
     /// The experiments of a folder with the layout of `experiments/`.
     pub fn of_folder(folder: &Path) -> Result<Self> {
+        // Without such a folder there are no files below it either, but the user gets the system's message.
+        std::fs::read_dir(folder).map_err(|why| LabError::file("read", folder, &why))?;
         let mut texts = BTreeMap::new();
         for path in files::below(folder)?.iter().filter(|path| path.extension().is_some_and(|kind| kind == "toml")) {
             let text = std::fs::read_to_string(path).map_err(|why| LabError::file("read", path, &why))?;

@@ -1,4 +1,4 @@
-//! The files of a table: text in several formats, and its pictures.
+//! The files of a table: text in several formats, and its figures.
 
 use super::render::Rendered;
 use super::results::Results;
@@ -12,9 +12,9 @@ use std::path::PathBuf;
 pub enum Format {
     /// Markdown
     Md,
-    /// The learning curves, and how attention forms, as pictures of pixels
+    /// The learning curves and the attention figure, as PNG
     Png,
-    /// The same pictures as lines and text
+    /// The same figures, as SVG
     Svg,
     /// One metric per line, with all digits
     Csv,

@@ -14,7 +14,7 @@ impl Results {
     /// The learning curves of a table: one chart per group, with the first validation metric against updates, from the
     /// first seed of each row. `None` if there are no records.
     pub(super) fn learning_curves(&self, table: &Table) -> Result<Option<Figure>> {
-        // Dozens of unlike runs in one picture tell nothing; the report has their curves.
+        // Dozens of different runs in one figure are unreadable; the report shows their curves.
         if table.validation {
             return Ok(None);
         }

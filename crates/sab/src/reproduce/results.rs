@@ -9,7 +9,7 @@ use crate::run_dir::{atomic, attention_trace, files};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// The folder of records within that of the results.
+/// The folder of records, in the folder of results.
 const RECORDS: &str = "records";
 
 /// Tables, and a folder with what was measured for them.
@@ -26,7 +26,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// The names of all tables: those of the catalogue, and those that the folder describes as `NAME.toml`.
+    /// The names of all tables: those of the catalogue, and those described by a `NAME.toml` in the folder of results.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut names: Vec<String> = self.catalogue.names().into_iter().map(String::from).collect();
         let table = |path: &Path| Some(path.file_name()?.to_str()?.strip_suffix(".toml")?.to_string());
@@ -37,9 +37,9 @@ impl Results {
 
     /// A table within the budget.
     ///
-    /// A table that has rows of a CPU's size has a title and files of its own at the paper's size, and no alternative
-    /// settings, which are of a CPU's size. A table that the folder describes shows records; it has no experiments to
-    /// run.
+    /// If a table has rows of a CPU's size, the same table at the paper's size has a title and files of its own, and it
+    /// leaves out the alternative settings, which were only tried at a CPU's size. A table that is described in the
+    /// folder of results shows records and has no experiments to run.
     pub fn table(&self, name: &str) -> Result<Table> {
         let description = self.folder.join(format!("{name}.toml"));
         if !self.catalogue.names().contains(&name) && description.exists() {

@@ -16,7 +16,7 @@ pub enum Budget {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// The folder it is in.
+    /// The name of its folder.
     #[serde(skip)]
     pub name: String,
     /// The name of its files, without their endings.
@@ -48,7 +48,7 @@ pub struct Table {
     pub attention: Option<AttentionFigure>,
 }
 
-/// A metric of the task that is reported.
+/// A metric of the task that the table reports.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
@@ -87,7 +87,7 @@ pub struct Row {
     pub label: String,
     /// The file of the experiment below `experiments/`, without its ending.
     pub experiment: String,
-    /// The paper's metrics as it prints them, one per column; empty where it has none.
+    /// The paper's metrics as printed, one per column; empty if the paper has none.
     #[serde(default)]
     pub paper: Vec<String>,
     /// The default number of seeds.

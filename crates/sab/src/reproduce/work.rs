@@ -18,7 +18,7 @@ const AGAIN: &str = "the same `sab reproduce`";
 /// More would be a slip of the hand.
 const MOST_SEEDS: u64 = 1_000_000;
 
-/// How tables are run.
+/// How tables are run: flags of `sab reproduce`, whose argument `table` some of them need.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct RunOptions {
     /// Seeds per row, from 1 [default: as the table says]

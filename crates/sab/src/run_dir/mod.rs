@@ -4,8 +4,8 @@
 //! config.toml         the resolved experiment
 //! environment.json    versions, machine, devices, threads, seed
 //! metrics.jsonl       a line every few updates and at each validation
-//! events.out.tfevents.*   the same for TensorBoard
-//! attention.jsonl     the reminders of one sequence at some points of training
+//! events.out.tfevents.*   the same metrics for TensorBoard
+//! attention.jsonl     the reminders of one sequence at several points of training
 //! checkpoints/        the states that a run can resume from
 //! model.safetensors   the best model so far, as PyTorch orders it
 //! config.json         the model's settings and the facts it needs about its data
@@ -49,7 +49,7 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Creates a run directory. It appears with everything that resuming needs, or not at all.
+    /// Creates a run directory. It appears complete, with everything that resuming needs, or not at all.
     pub fn create(
         path: &Path, experiment: &Experiment, model: &ModelConfig, environment: &Environment,
     ) -> Result<Self> {

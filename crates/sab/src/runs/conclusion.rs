@@ -46,7 +46,7 @@ pub(super) fn conclude(
         }
         Model::Transformer(_) => Vec::new(),
     };
-    // Last, because a run with a summary counts as complete.
+    // Written last, because a run with a summary counts as complete.
     atomic::write_json(&run.file(SUMMARY), &summary)?;
     Ok(Finished { run, experiment, model, state, stop_reason, validation, test, summary, pictures })
 }

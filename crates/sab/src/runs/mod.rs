@@ -150,8 +150,8 @@ fn check_memory(experiment: &Experiment, task: &dyn Task, device: DeviceName) ->
     let Some(have) = available_memory().filter(|have| needed > *have as f64) else { return Ok(()) };
     let gib = |bytes: f64| bytes / (1_u64 << 30) as f64;
     Err(LabError::Config(format!(
-        "a batch of {rows} sequences of {steps} steps takes {:.1} GiB or more, and {:.1} GiB are free: make --batch, \
-         --length or --hidden smaller",
+        "a batch of {rows} sequences of {steps} steps takes {:.1} GiB or more, and {:.1} GiB are free: reduce \
+         --batch, --length or --hidden",
         gib(needed),
         gib(have as f64)
     )))
