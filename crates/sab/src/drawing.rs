@@ -29,8 +29,8 @@ pub(crate) fn axes(x: (f64, f64), y: (f64, f64)) -> Layout {
     axes.with_title_size(15).with_label_size(12).with_tick_size(11)
 }
 
-/// Numbers the clip paths from 0. kuva counts them through the life of the process, but the same figure must give the same
-/// file.
+/// Numbers the clip paths from 0. kuva counts them through the life of the process, but the same figure must give the
+/// same file.
 fn renumbered(svg: &str) -> String {
     const NAME: &str = "kuva-clip-";
     let mut parts = svg.split(NAME);
@@ -47,8 +47,8 @@ fn renumbered(svg: &str) -> String {
     out
 }
 
-/// A text as it can stand in a figure: one line of at most `most` characters. kuva reads `$...$` as a formula unless the
-/// dollar is escaped.
+/// A text as it can stand in a figure: one line of at most `most` characters. kuva reads `$...$` as a formula unless
+/// the dollar is escaped.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
     let clean = |text: &str| {
         let blank = |letter: char| letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}');

@@ -67,7 +67,8 @@ pub struct HeatMap {
 pub struct HeatMaps(pub Vec<HeatMap>);
 
 impl HeatMaps {
-    /// Draws all maps. Each must have steps on both axes, every cell must lie on them, and every weight must be in 0..=1.
+    /// Draws all maps. Each must have steps on both axes, every cell must lie on them, and every weight must be in
+    /// 0..=1.
     pub fn draw(&self) -> Result<Picture> {
         if self.0.is_empty() {
             return Err(LabError::Figure("there is no heat map to draw".into()));
@@ -141,8 +142,8 @@ impl HeatMap {
         let most = strongest.values().fold(0.0, |most: f32, cell| most.max(cell.weight));
         let top = [0.1, 0.2, 0.5].into_iter().find(|top| most <= *top).unwrap_or(1.0);
 
-        // kuva draws axes, texts and the colour scale from a map of two cells; our cells are drawn over them. A full matrix
-        // would take megabytes.
+        // kuva draws axes, texts and the colour scale from a map of two cells; our cells are drawn over them. A full
+        // matrix would take megabytes.
         let scale =
             Heatmap::new().with_data([[0.0, f64::from(top)]]).with_color_map(ColorMap::Custom(Arc::new(colour)));
         let (x_end, y_end) = (width / x.cell as f64, height / y.cell as f64);

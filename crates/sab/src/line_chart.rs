@@ -12,8 +12,8 @@ use kuva::render::figure::Figure as Panels;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Colours that people with any kind of colour vision tell apart: the palette of Okabe and Ito without its yellow, which is
-/// lost on paper.
+/// Colours that people with any kind of colour vision tell apart: the palette of Okabe and Ito without its yellow,
+/// which is lost on paper.
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#b04a87", "#2e3138", "#e69f00", "#56b4e9"];
 /// One fewer than colours, so that lines of the same colour have different markers.
 const MARKERS: [MarkerShape; 6] = [
@@ -49,8 +49,8 @@ pub enum Scale {
 pub struct Series {
     /// Its name; the names of a chart differ.
     pub name: String,
-    /// x and y of its points, in the order in which the line runs through them. The line is interrupted where a number is
-    /// not finite, or has no place on the axis.
+    /// x and y of its points, in the order in which the line runs through them. The line is interrupted where a number
+    /// is not finite, or has no place on the axis.
     pub points: Vec<(f64, f64)>,
     /// Whether the line is dashed.
     pub dashed: bool,
@@ -93,8 +93,8 @@ impl Scale {
         }
     }
 
-    /// The ends of the x axis, or with `round` those of the y axis, with room for half a marker. A linear axis begins at 0
-    /// unless the changes are small compared with the values.
+    /// The ends of the x axis, or with `round` those of the y axis, with room for half a marker. A linear axis begins
+    /// at 0 unless the changes are small compared with the values.
     fn span(self, values: impl Iterator<Item = f64>, round: bool) -> (f64, f64) {
         let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
         match self {
@@ -185,7 +185,8 @@ impl LineChart {
 }
 
 impl Figure {
-    /// Draws the charts. There must be one at least, with lines of different names, each with a point that can be drawn.
+    /// Draws the charts. There must be one at least, with lines of different names, each with a point that can be
+    /// drawn.
     pub fn draw(&self) -> Result<Picture> {
         if self.charts.is_empty() {
             return Err(LabError::Figure(format!("`{}` has no charts", self.title)));

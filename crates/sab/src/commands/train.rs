@@ -15,9 +15,9 @@ use toml::Value;
 
 /// Train a model on a task, or continue a run
 ///
-/// TASK is one of the tasks below, a TOML file that describes an experiment, or a record (JSON) of `sab reproduce`, whose
-/// experiment is run again. The run directory holds everything a run writes; it is a new folder under runs/ unless --run
-/// names another.
+/// TASK is one of the tasks below, a TOML file that describes an experiment, or a record (JSON) of `sab reproduce`,
+/// whose experiment is run again. The run directory holds everything a run writes; it is a new folder under runs/
+/// unless --run names another.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct TrainArguments {

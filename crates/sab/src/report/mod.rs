@@ -4,9 +4,9 @@
 //! run directories --of_run--> [RunView] --data--> JSON --page--> HTML, CSS, JavaScript and JSON in one file
 //! ```
 //!
-//! The page fetches nothing, and its content security policy forbids it to. Data from runs enters the page as JSON only: it
-//! is never part of the markup, and scripts show it as text. [uPlot](https://github.com/leeoniya/uPlot), a copy of which
-//! is in `page/vendor`, draws the curves.
+//! The page fetches nothing, and its content security policy forbids it to. Data from runs enters the page as JSON
+//! only: it is never part of the markup, and scripts show it as text. [uPlot](https://github.com/leeoniya/uPlot), a
+//! copy of which is in `page/vendor`, draws the curves.
 
 mod data;
 mod read;

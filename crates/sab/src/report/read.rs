@@ -43,8 +43,8 @@ fn as_json(experiment: &Experiment) -> Result<Value> {
     serde_json::to_value(experiment).map_err(|why| LabError::Run(format!("cannot show a configuration: {why}")))
 }
 
-/// The folder's name, also for `.` and for a path with a slash at its end. `sab reproduce` calls the folder of a run `seedN`:
-/// the name of the experiment's folder is put before it.
+/// The folder's name, also for `.` and for a path with a slash at its end. `sab reproduce` calls the folder of a run
+/// `seedN`: the name of the experiment's folder is put before it.
 fn name_of(path: &Path) -> String {
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());

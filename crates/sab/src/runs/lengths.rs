@@ -51,8 +51,8 @@ fn usual_sequences(length: usize) -> usize {
 }
 
 /// Judges the model of the run directory `run` at some lengths, adds the results to its `transfer.json` and returns the
-/// content of that file. Earlier results of the same model stay. There are `sequences` at each length; by default, fewer of
-/// longer ones.
+/// content of that file. Earlier results of the same model stay. There are `sequences` at each length; by default,
+/// fewer of longer ones.
 ///
 /// Calls `found` with each length as soon as it is judged and saved; an error that it returns ends the work.
 ///

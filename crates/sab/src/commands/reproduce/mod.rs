@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Run the experiments of a table of the paper and make the table
 ///
-/// Finished runs are skipped, interrupted runs continue, missing runs begin. The table and a record of each run are written
-/// to --results. `sab train RECORD.json` runs the experiment of a record again.
+/// Finished runs are skipped, interrupted runs continue, missing runs begin. The table and a record of each run are
+/// written to --results. `sab train RECORD.json` runs the experiment of a record again.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ReproduceArguments {
