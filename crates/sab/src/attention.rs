@@ -21,11 +21,6 @@ pub struct Attention {
     pub reminded_of: Vec<Vec<(u64, f32)>>,
 }
 
-/// Whether a model has attention to show.
-pub fn attends(model: &SabModel) -> bool {
-    model.attends()
-}
-
 impl Attention {
     /// Runs one held-out sequence through a model; `None` for a plain LSTM.
     pub fn of(model: &SabModel, task: &dyn Task, split: Split, sequence: u64, device: &Device) -> Result<Option<Self>> {
@@ -45,25 +40,22 @@ impl Attention {
         }))
     }
 
-    /// The figure of this attention.
-    pub fn heat_map(&self, title: String) -> HeatMap {
+    /// The figure of this attention, or of its last steps only.
+    pub fn heat_map(&self, title: String, last: Option<usize>) -> HeatMap {
         let steps = self.reminded_of.len();
-        let cells_of = |(row, reminded): (usize, &Vec<(u64, f32)>)| {
-            let cell =
-                |(step, weight): &(u64, f32)| Cell { step: row + 1, remembered: *step as usize, weight: *weight };
-            reminded.iter().map(cell).collect::<Vec<_>>()
-        };
+        let cells = (1..).zip(&self.reminded_of).flat_map(|(step, reminded)| {
+            reminded.iter().map(move |&(remembered, weight)| Cell { step, remembered: remembered as usize, weight })
+        });
         // The null slot has no symbol.
         let labelled = |inputs: &Vec<String>| std::iter::once(String::new()).chain(inputs.iter().cloned()).collect();
-        HeatMap {
+        let map = HeatMap {
             title,
-            x_label: "remembered step".into(),
-            y_label: "step".into(),
             columns: 0..steps + 1,
             rows: 1..steps + 1,
-            cells: self.reminded_of.iter().enumerate().flat_map(cells_of).collect(),
+            cells: cells.collect(),
             step_labels: self.inputs.as_ref().map(labelled),
-        }
+        };
+        map.last_rows(last.map_or(usize::MAX, |steps| steps.max(1)))
     }
 }
 

@@ -1,23 +1,36 @@
-//! What both kinds of figure share: texts, numbers and files. [kuva](https://docs.rs/kuva) draws the figures; it brings its
-//! own font, so a PNG looks the same on a machine without fonts.
+//! What both kinds of figure share: texts, numbers and files. [kuva](https://docs.rs/kuva) draws the figures; it brings
+//! its own font, so a PNG looks the same on a machine without fonts.
 
-use kuva::prelude::{PngBackend, SvgBackend};
+use crate::error::{LabError, Result};
+use kuva::prelude::{Layout, PngBackend, SvgBackend};
 use kuva::render::render::Scene;
 
 /// A side of the PNG has this many pixels for each pixel of the SVG.
 const PNG_SCALE: f32 = 2.0;
 
-/// The PNG could not be written.
-#[derive(Debug, thiserror::Error)]
-#[error("the figure could not be encoded as PNG: {0}")]
-pub struct PngError(String);
+/// A figure that has been drawn.
+pub struct Picture(pub(crate) Scene);
 
-pub fn to_svg(scene: &Scene) -> String {
-    renumbered(&SvgBackend::new().with_pretty(true).render_scene(scene))
+impl Picture {
+    /// A self-contained SVG document. Cells and markers tell their numbers under the pointer.
+    pub fn to_svg(&self) -> String {
+        renumbered(&SvgBackend::new().with_pretty(true).render_scene(&self.0))
+    }
+
+    /// A PNG.
+    pub fn to_png(&self) -> Result<Vec<u8>> {
+        PngBackend::new().with_scale(PNG_SCALE).render_scene(&self.0).map_err(LabError::Figure)
+    }
 }
 
-/// kuva counts its clip paths through the life of the process. The same figure is to give the same file, so they are
-/// counted anew.
+/// Axes that span exactly `x` and `y`, with text of the size that it has in all figures.
+pub(crate) fn axes(x: (f64, f64), y: (f64, f64)) -> Layout {
+    let axes = Layout::new(x, y).with_x_axis_min(x.0).with_x_axis_max(x.1).with_y_axis_min(y.0).with_y_axis_max(y.1);
+    axes.with_title_size(15).with_label_size(12).with_tick_size(11)
+}
+
+/// Numbers the clip paths from 0. kuva counts them through the life of the process, but the same figure must give the
+/// same file.
 fn renumbered(svg: &str) -> String {
     const NAME: &str = "kuva-clip-";
     let mut parts = svg.split(NAME);
@@ -34,13 +47,9 @@ fn renumbered(svg: &str) -> String {
     out
 }
 
-pub fn to_png(scene: &Scene) -> Result<Vec<u8>, PngError> {
-    PngBackend::new().with_scale(PNG_SCALE).render_scene(scene).map_err(PngError)
-}
-
-/// A text as it can stand in a figure: one line of at most `most` characters. kuva reads `$...$` as a formula unless the
-/// dollar is escaped.
-pub fn one_line(text: &str, most: usize) -> String {
+/// A text as it can stand in a figure: one line of at most `most` characters. kuva reads `$...$` as a formula unless
+/// the dollar is escaped.
+pub(crate) fn one_line(text: &str, most: usize) -> String {
     let clean = |text: &str| {
         let blank = |letter: char| letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}');
         text.replace(blank, " ").replace('$', "\\$")
@@ -53,7 +62,7 @@ pub fn one_line(text: &str, most: usize) -> String {
 }
 
 /// A number beside a tick: `0.25`, `5000`, `20,000`, `2e6`, `1e-5`.
-pub fn tick_label(value: f64) -> String {
+pub(crate) fn tick_label(value: f64) -> String {
     let size = value.abs();
     // The sum of many small steps may miss 0 a little.
     if size < 1e-12 {

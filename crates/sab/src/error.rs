@@ -29,6 +29,9 @@ pub enum LabError {
         /// The system's message.
         why: String,
     },
+    /// A figure that cannot be drawn.
+    #[error("cannot draw the figure: {0}")]
+    Figure(String),
     /// Training met too many losses or gradients that are not finite.
     #[error("{0}")]
     Diverged(String),
@@ -73,10 +76,10 @@ impl LabError {
         match self {
             Self::Config(_) | Self::Data(crate::data::DataError::UnknownSet(_)) => 2,
             Self::Data(_) => 3,
-            Self::Run(_) | Self::File { .. } => 4,
+            Self::Run(_) | Self::File { .. } | Self::Figure(_) => 4,
             Self::Diverged(_) => 5,
             Self::Model(_) => 1,
-            // As shells report a process that a signal has ended.
+            // As shells report a process ended by a signal.
             Self::Interrupted { signal, .. } => 128 + *signal as u8,
         }
     }

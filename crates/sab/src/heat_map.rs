@@ -3,9 +3,10 @@
 //! Time runs to the right for the remembered steps and downwards for the steps that remember, so a row reads: at this
 //! step, these were the memories.
 
-use crate::drawing::{self, PngError, one_line};
+use crate::drawing::{self, Picture, one_line};
+use crate::error::{LabError, Result};
 use kuva::plot::{ColorMap, Heatmap};
-use kuva::prelude::{Layout, Plot, TickFormat};
+use kuva::prelude::{Plot, TickFormat};
 use kuva::render::render::{Primitive, Scene, TextAnchor, render_multiple};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,18 +14,22 @@ use std::sync::Arc;
 
 /// Rounding in single precision may carry a weight this far above 1.
 const ROUNDING: f32 = 1e-4;
-/// Pixels that the cells of an axis may fill, and of the side of a cell. Where cells would be smaller, steps share one.
+/// The most pixels that the cells of an axis fill, and the smallest and largest side of a cell. If cells would be
+/// smaller, several steps share one.
 const PLOT: usize = 1020;
 const CELL: (usize, usize) = (3, 28);
 /// Pixels around the cells: left, right, above and below them.
 const AROUND: [f64; 4] = [76.0, 96.0, 56.0, 52.0];
-/// A small map is this wide and high nevertheless, for its texts and its scale.
+/// The least width and height, for the texts and the scale of a small map.
 const LEAST: (usize, usize) = (280, 112);
-/// Pairs of steps without a reminder, and pairs that cannot be: nobody is reminded of the future.
+/// Colours of pairs of steps without a reminder, and of pairs in the future, of which no step can be reminded.
 const NO_REMINDER: &str = "#0b0724";
 const FUTURE: &str = "#e9eaee";
-/// Where in the colour map the weakest reminder begins, so that it stands out from [`NO_REMINDER`].
+/// The place of the weakest reminder in the colour map, chosen to stand out from [`NO_REMINDER`].
 const WEAKEST: f64 = 0.25;
+/// Below the x axis, and above the y axis.
+const X_LABEL: &str = "remembered step";
+const Y_LABEL: &str = "step";
 /// Size of symbols and notes, and the widest character of that size.
 const SMALL: u32 = 10;
 const SMALL_WIDTH: f64 = 8.0;
@@ -45,19 +50,15 @@ pub struct Cell {
 /// Step numbers are those of the sequence, also when only a part of it is shown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatMap {
-    /// Stands above the picture.
+    /// The title above the picture.
     pub title: String,
-    /// Stands below the x axis, that of the remembered steps.
-    pub x_label: String,
-    /// Stands above the y axis, that of the steps that remember.
-    pub y_label: String,
     /// The remembered steps that are shown, from left to right.
     pub columns: Range<usize>,
     /// The remembering steps that are shown, from top to bottom.
     pub rows: Range<usize>,
-    /// The reminders, in any order. Where two name the same pair the stronger one is shown.
+    /// The reminders, in any order. If two have the same pair of steps, the stronger one is shown.
     pub cells: Vec<Cell>,
-    /// The symbol of each step of the sequence, written along the axes where there is room.
+    /// The symbol of each step of the sequence, written along the axes if there is room.
     pub step_labels: Option<Vec<String>>,
 }
 
@@ -65,61 +66,13 @@ pub struct HeatMap {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatMaps(pub Vec<HeatMap>);
 
-/// Why a heat map cannot be drawn.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HeatMapError {
-    /// An axis has no steps.
-    #[error("a heat map needs at least one row and one column, but its {axis} are {}..{}", range.start, range.end)]
-    Empty {
-        /// `rows` or `columns`.
-        axis: &'static str,
-        /// What the axis is.
-        range: Range<usize>,
-    },
-    /// A reminder lies outside the picture.
-    #[error("the reminder of step {remembered} at step {step} is outside columns {}..{} and rows {}..{}",
-        columns.start, columns.end, rows.start, rows.end)]
-    OutOfRange {
-        /// The step that was reminded.
-        step: usize,
-        /// The step it was reminded of.
-        remembered: usize,
-        /// The remembered steps of the picture.
-        columns: Range<usize>,
-        /// The remembering steps of the picture.
-        rows: Range<usize>,
-    },
-    /// A weight is NaN, negative or above 1.
-    #[error("the reminder of step {remembered} at step {step} has weight {weight}, but weights are in 0..=1")]
-    Weight {
-        /// The step that was reminded.
-        step: usize,
-        /// The step it was reminded of.
-        remembered: usize,
-        /// The weight.
-        weight: f32,
-    },
-    /// The PNG could not be written.
-    #[error(transparent)]
-    Png(#[from] PngError),
-}
-
 impl HeatMaps {
-    /// Draws all maps as one SVG document; a cell tells its steps and weight under the pointer.
-    ///
-    /// Fails as [`HeatMap::validate`] does.
-    pub fn to_svg(&self) -> Result<String, HeatMapError> {
-        Ok(drawing::to_svg(&self.scene()?))
-    }
-
-    /// Draws all maps as one PNG. Fails as [`HeatMap::validate`] does.
-    pub fn to_png(&self) -> Result<Vec<u8>, HeatMapError> {
-        Ok(drawing::to_png(&self.scene()?)?)
-    }
-
-    fn scene(&self) -> Result<Scene, HeatMapError> {
-        self.0.first().ok_or(HeatMapError::Empty { axis: "rows", range: 0..0 })?;
+    /// Draws all maps. Each must have steps on both axes, every cell must lie on them, and every weight must be in
+    /// 0..=1.
+    pub fn draw(&self) -> Result<Picture> {
+        if self.0.is_empty() {
+            return Err(LabError::Figure("there is no heat map to draw".into()));
+        }
         let mut all = Scene::new(0.0, 0.0);
         for map in &self.0 {
             map.validate()?;
@@ -132,32 +85,35 @@ impl HeatMaps {
             all.defs.extend(scene.defs);
             (all.width, all.height) = (all.width.max(scene.width), all.height + scene.height);
         }
-        Ok(all)
+        Ok(Picture(all))
     }
 }
 
 impl HeatMap {
-    /// Checks that both axes have steps, that every cell lies on them, and that every weight is in 0..=1.
-    pub fn validate(&self) -> Result<(), HeatMapError> {
+    fn validate(&self) -> Result<()> {
+        let wrong = |why: String| Err(LabError::Figure(why));
         for (axis, range) in [("columns", &self.columns), ("rows", &self.rows)] {
             if range.is_empty() {
-                return Err(HeatMapError::Empty { axis, range: range.clone() });
+                return wrong(format!(
+                    "a heat map needs at least one row and one column, but its {axis} are {range:?}"
+                ));
             }
         }
-        for &Cell { step, remembered, weight } in &self.cells {
-            if !self.columns.contains(&remembered) || !self.rows.contains(&step) {
-                let (columns, rows) = (self.columns.clone(), self.rows.clone());
-                return Err(HeatMapError::OutOfRange { step, remembered, columns, rows });
+        let (columns, rows) = (&self.columns, &self.rows);
+        for Cell { step, remembered, weight } in &self.cells {
+            let reminder = format_args!("the reminder of step {remembered} at step {step}");
+            if !columns.contains(remembered) || !rows.contains(step) {
+                return wrong(format!("{reminder} is outside columns {columns:?} and rows {rows:?}"));
             }
             // NaN is in no range.
-            if !(0.0..=1.0 + ROUNDING).contains(&weight) {
-                return Err(HeatMapError::Weight { step, remembered, weight });
+            if !(0.0..=1.0 + ROUNDING).contains(weight) {
+                return wrong(format!("{reminder} has weight {weight}, but weights are in 0..=1"));
             }
         }
         Ok(())
     }
 
-    /// The part of the map with the last `count` remembering steps, such as the answer of the copy task.
+    /// The part of the map with the last `count` remembering steps, such as the answers of the copy task.
     pub fn last_rows(mut self, count: usize) -> Self {
         self.rows.start = self.rows.start.max(self.rows.end.saturating_sub(count));
         self.cells.retain(|cell| self.rows.contains(&cell.step));
@@ -186,48 +142,34 @@ impl HeatMap {
         let most = strongest.values().fold(0.0, |most: f32, cell| most.max(cell.weight));
         let top = [0.1, 0.2, 0.5].into_iter().find(|top| most <= *top).unwrap_or(1.0);
 
-        // kuva draws axes, texts and the scale of colours; the cells are drawn over its own two cells, which are there for
-        // the scale alone. A full matrix would be megabytes of nothing.
+        // kuva draws axes, texts and the colour scale from a map of two cells; our cells are drawn over them. A full
+        // matrix would take megabytes.
         let scale =
             Heatmap::new().with_data([[0.0, f64::from(top)]]).with_color_map(ColorMap::Custom(Arc::new(colour)));
         let (x_end, y_end) = (width / x.cell as f64, height / y.cell as f64);
         let [x_first, y_first] = [&x, &y].map(|axis| axis.steps.start);
         let (x_bin, y_bin) = (x.bin, y.bin);
-        let symbol = |labels: &Option<Vec<String>>, step: usize| {
-            labels.as_ref().and_then(|labels| labels.get(step)).map_or(String::new(), |symbol| one_line(symbol, 5))
-        };
-        let labels = (y.cell >= 12).then(|| self.step_labels.clone()).flatten();
+        let labels = self.step_labels.clone().filter(|_| y.cell >= 12).unwrap_or_default();
         let last_row = y.steps.end;
         // Cells are counted from 0 along both axes, downwards from the top; the middle of the first cell is its step.
         let row = move |place: f64| {
             let step = y_first.saturating_add((-place).round() as usize * y_bin);
-            if step < last_row {
-                format!("{step} {}", symbol(&labels, step)).trim_end().to_owned()
-            } else {
-                String::new()
-            }
+            let symbol = labels.get(step).map_or(String::new(), |symbol| one_line(symbol, 5));
+            if step < last_row { format!("{step} {symbol}").trim_end().to_owned() } else { String::new() }
         };
         let last_column = x.steps.end;
         let column = move |place: f64| {
             let step = x_first.saturating_add(place.round() as usize * x_bin);
             if step < last_column { step.to_string() } else { String::new() }
         };
-        let layout = Layout::new((-0.5, x_end - 0.5), (0.5 - y_end, 0.5))
-            .with_x_axis_min(-0.5)
-            .with_x_axis_max(x_end - 0.5)
-            .with_y_axis_min(0.5 - y_end)
-            .with_y_axis_max(0.5)
+        let mut layout = drawing::axes((-0.5, x_end - 0.5), (0.5 - y_end, 0.5))
             .with_width(left + width + right)
-            .with_height(above + height + below);
-        let mut layout = layout
+            .with_height(above + height + below)
             .with_force_margins(left, right)
             .with_force_margins_y(above, below)
             .with_show_grid(false)
             .with_title(one_line(&self.title, (width / 9.0) as usize))
-            .with_x_label(one_line(&self.x_label, (width / 8.0) as usize))
-            .with_title_size(15)
-            .with_label_size(12)
-            .with_tick_size(11)
+            .with_x_label(X_LABEL)
             .with_x_tick_step(x.ticks_apart(48))
             .with_y_tick_step(y.ticks_apart(18))
             .with_x_tick_format(TickFormat::Custom(Arc::new(column)))
@@ -266,7 +208,7 @@ impl HeatMap {
             }
         }
         // Upright, unlike a label of kuva, whose turned letters are blurred in a PNG.
-        text(scene, left - 8.0, above - 6.0, TextAnchor::End, one_line(&self.y_label, 10));
+        text(scene, left - 8.0, above - 6.0, TextAnchor::End, Y_LABEL.to_owned());
         rectangle(scene, (corner.0 + right - 74.0, corner.1 + 8.0), (14.0, 12.0), NO_REMINDER);
         text(scene, corner.0 + right - 54.0, corner.1 + 18.0, TextAnchor::Start, "none".to_owned());
         if x.bin > 1 || y.bin > 1 {

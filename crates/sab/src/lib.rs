@@ -12,7 +12,7 @@ pub mod commands;
 pub mod data;
 pub mod device;
 pub mod display;
-mod drawing;
+pub mod drawing;
 mod error;
 pub mod experiment;
 pub mod heat_map;

@@ -2,18 +2,18 @@
 //!
 //! Lines differ in colour and in the shape of their markers, so that readers tell them apart without colour too.
 
-use crate::drawing::{self, PngError, one_line, tick_label};
+use crate::drawing::{self, Picture, one_line, tick_label};
+use crate::error::{LabError, Result};
 use kuva::plot::LineStyle;
 use kuva::plot::legend::{LegendEntry, LegendShape};
 use kuva::plot::scatter::MarkerShape;
 use kuva::prelude::{Layout, LinePlot, Plot, ScatterPlot, TickFormat};
 use kuva::render::figure::Figure as Panels;
-use kuva::render::render::Scene;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Colours that people with any kind of colour vision tell apart: the palette of Okabe and Ito without its yellow, which is
-/// lost on paper.
+/// Colours that people with any kind of colour vision tell apart: the palette of Okabe and Ito without its yellow,
+/// which is lost on paper.
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#b04a87", "#2e3138", "#e69f00", "#56b4e9"];
 /// One fewer than colours, so that lines of the same colour have different markers.
 const MARKERS: [MarkerShape; 6] = [
@@ -49,8 +49,8 @@ pub enum Scale {
 pub struct Series {
     /// Its name; the names of a chart differ.
     pub name: String,
-    /// x and y of its points, in the order in which the line runs through them. The line is interrupted where a number is
-    /// not finite, or has no place on the axis.
+    /// x and y of its points, in the order in which the line runs through them. The line is interrupted where a number
+    /// is not finite, or has no place on the axis.
     pub points: Vec<(f64, f64)>,
     /// Whether the line is dashed.
     pub dashed: bool,
@@ -59,11 +59,11 @@ pub struct Series {
 /// Lines over one pair of axes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineChart {
-    /// Stands above the chart.
+    /// The title above the chart.
     pub title: String,
-    /// Stands below the x axis.
+    /// The text below the x axis.
     pub x_label: String,
-    /// Stands below the title and names what the y axis shows.
+    /// The quantity on the y axis; the text below the title.
     pub y_label: String,
     /// Of the x axis.
     pub x_scale: Scale,
@@ -76,45 +76,12 @@ pub struct LineChart {
 /// Charts in one picture, with one legend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figure {
-    /// Stands above all.
+    /// The title above all charts.
     pub title: String,
     /// Charts beside each other before the next row begins: 1 stacks them. 0 counts as 1.
     pub columns: usize,
     /// The charts, row by row.
     pub charts: Vec<LineChart>,
-}
-
-/// Why a figure cannot be drawn.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LineChartError {
-    /// A figure without charts.
-    #[error("the figure `{0}` has no charts")]
-    NoCharts(String),
-    /// A chart without lines.
-    #[error("the chart `{0}` has no lines")]
-    NoSeries(String),
-    /// A line without a point that can be drawn.
-    #[error("the line `{series}` of the chart `{chart}` has no points that can be drawn, of {points}")]
-    EmptySeries {
-        /// The chart's title.
-        chart: String,
-        /// The line's name.
-        series: String,
-        /// How many points it has.
-        points: usize,
-    },
-    /// Two lines of a chart have the same name.
-    #[error("the chart `{chart}` has two lines of the name `{series}`")]
-    SameName {
-        /// The chart's title.
-        chart: String,
-        /// The lines' name.
-        series: String,
-    },
-    /// The PNG could not be written.
-    #[error(transparent)]
-    Png(#[from] PngError),
 }
 
 impl Scale {
@@ -126,8 +93,8 @@ impl Scale {
         }
     }
 
-    /// Where the x axis begins and ends, or with `round` the y axis: at 0 where less would hide how small a change is, and
-    /// with room for half a marker.
+    /// The ends of the x axis, or with `round` those of the y axis, with room for half a marker. A linear axis begins
+    /// at 0 unless the changes are small compared with the values.
     fn span(self, values: impl Iterator<Item = f64>, round: bool) -> (f64, f64) {
         let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
         match self {
@@ -153,19 +120,18 @@ fn round_below(value: f64) -> f64 {
 
 impl LineChart {
     /// Checks that there are lines, that their names differ, and that each has a point that can be drawn.
-    fn validate(&self) -> Result<(), LineChartError> {
-        let chart = || self.title.clone();
+    fn validate(&self) -> Result<()> {
+        let wrong = |why: String| Err(LabError::Figure(format!("the chart `{}` has {why}", self.title)));
         if self.series.is_empty() {
-            return Err(LineChartError::NoSeries(chart()));
+            return wrong("no lines".into());
         }
         let mut names = HashSet::new();
         for Series { name, points, .. } in &self.series {
             if !names.insert(name) {
-                return Err(LineChartError::SameName { chart: chart(), series: name.clone() });
+                return wrong(format!("two lines of the name `{name}`"));
             }
             if !points.iter().any(|point| self.holds(*point)) {
-                let (series, points) = (name.clone(), points.len());
-                return Err(LineChartError::EmptySeries { chart: chart(), series, points });
+                return wrong(format!("no points that can be drawn for the line `{name}`, of {}", points.len()));
             }
         }
         Ok(())
@@ -179,20 +145,13 @@ impl LineChart {
         let drawn = || self.series.iter().flat_map(|s| &s.points).copied().filter(|point| self.holds(*point));
         let x = self.x_scale.span(drawn().map(|point| point.0), false);
         let y = self.y_scale.span(drawn().map(|point| point.1), true);
-        let mut layout = Layout::new(x, y)
+        let mut layout = drawing::axes(x, y)
             .with_title(one_line(&self.title, 2 * LONGEST_TITLE))
             .with_title_wrap(LONGEST_TITLE)
             .with_x_label(one_line(&self.x_label, LONGEST_TITLE))
             .with_subtitle(one_line(&self.y_label, LONGEST_TITLE))
             .with_subtitle_size(12)
-            .with_title_size(15)
-            .with_label_size(12)
-            .with_tick_size(11)
-            .with_tick_format(TickFormat::Custom(Arc::new(tick_label)))
-            .with_x_axis_min(x.0)
-            .with_x_axis_max(x.1)
-            .with_y_axis_min(y.0)
-            .with_y_axis_max(y.1);
+            .with_tick_format(TickFormat::Custom(Arc::new(tick_label)));
         if self.x_scale == Scale::Log {
             layout = layout.with_log_x();
         }
@@ -226,30 +185,13 @@ impl LineChart {
 }
 
 impl Figure {
-    /// Checks that there are charts, that each has lines of different names, and that each line has a point to draw.
-    pub fn validate(&self) -> Result<(), LineChartError> {
+    /// Draws the charts. There must be one at least, with lines of different names, each with a point that can be
+    /// drawn.
+    pub fn draw(&self) -> Result<Picture> {
         if self.charts.is_empty() {
-            return Err(LineChartError::NoCharts(self.title.clone()));
+            return Err(LabError::Figure(format!("`{}` has no charts", self.title)));
         }
-        self.charts.iter().try_for_each(LineChart::validate)
-    }
-
-    /// Draws the charts as a self-contained SVG document; a marker tells its numbers under the pointer.
-    ///
-    /// Fails as [`validate`](Self::validate) does.
-    pub fn to_svg(&self) -> Result<String, LineChartError> {
-        Ok(drawing::to_svg(&self.scene()?))
-    }
-
-    /// Draws the charts as a PNG.
-    ///
-    /// Fails as [`validate`](Self::validate) does.
-    pub fn to_png(&self) -> Result<Vec<u8>, LineChartError> {
-        Ok(drawing::to_png(&self.scene()?)?)
-    }
-
-    fn scene(&self) -> Result<Scene, LineChartError> {
-        self.validate()?;
+        self.charts.iter().try_for_each(LineChart::validate)?;
         let mut names: Vec<&str> = Vec::new();
         for series in self.charts.iter().flat_map(|chart| &chart.series) {
             if !names.contains(&series.name.as_str()) {
@@ -274,7 +216,7 @@ impl Figure {
             .with_padding(GAP)
             .with_spacing(GAP)
             .with_shared_legend_entries(names.iter().enumerate().map(entry).collect());
-        // Where a panel is missing in the last row there is room for the legend.
+        // If the last row has room for another panel, the legend goes there.
         let free = self.charts.len() % columns;
         let panels = match free {
             0 => panels.with_shared_legend_right_top(),
@@ -283,6 +225,6 @@ impl Figure {
                 panels.with_shared_legend_at(place(free, PANEL.0), place(rows - 1, PANEL.1))
             }
         };
-        Ok(panels.render())
+        Ok(Picture(panels.render()))
     }
 }

@@ -3,7 +3,7 @@
 mod figures;
 
 use figures::{Picture, assert_readable, attribute, texts};
-use sab::line_chart::{Figure, LineChart, LineChartError, Scale, Series};
+use sab::line_chart::{Figure, LineChart, Scale, Series};
 
 fn series(name: &str, points: &[(f64, f64)]) -> Series {
     Series { name: name.to_owned(), points: points.to_vec(), dashed: false }
@@ -24,7 +24,7 @@ fn figure(charts: Vec<LineChart>) -> Figure {
 }
 
 fn svg(chart: &LineChart) -> String {
-    figure(vec![chart.clone()]).to_svg().unwrap()
+    figure(vec![chart.clone()]).draw().unwrap().to_svg()
 }
 
 /// The first two lines of a figure.
@@ -115,7 +115,7 @@ fn lines_are_told_apart_without_colour() {
         shapes.iter().map(|shape| (shape.matches('L').count(), shape.split(' ').next().unwrap())).collect();
     assert!(kinds.len() >= 4, "{shapes:?}");
     let mut dashed = chart(vec![series("a", &[(0.0, 1.0), (1.0, 2.0)]), series("b", &[(0.0, 2.0), (1.0, 3.0)])]);
-    let picture = |chart: &LineChart| Picture::of(&figure(vec![chart.clone()]).to_png().unwrap());
+    let picture = |chart: &LineChart| Picture::of(&figure(vec![chart.clone()]).draw().unwrap().to_png().unwrap());
     let before = picture(&dashed);
     dashed.series[1].dashed = true;
     let after = picture(&dashed);
@@ -131,7 +131,7 @@ fn a_figure_has_all_charts_one_legend_and_one_look_for_a_name() {
     other.title = "Other".to_owned();
     other.series.remove(0);
     let mut figure = figure(vec![one, other]);
-    let svg = figure.to_svg().unwrap();
+    let svg = figure.draw().unwrap().to_svg();
     assert_readable(&svg);
     for name in [
         ">first</text>",
@@ -145,12 +145,15 @@ fn a_figure_has_all_charts_one_legend_and_one_look_for_a_name() {
     assert_eq!(svg.matches(">accuracy, %</text>").count(), 2);
     assert_eq!((lines(&svg, BLUE).len(), lines(&svg, ORANGE).len()), (1, 2));
     assert_eq!(svg.matches("<title>second: ").count(), 4);
-    let beside = Picture::of(&figure.to_png().unwrap());
+    let beside = Picture::of(&figure.draw().unwrap().to_png().unwrap());
     figure.columns = 1;
-    let stacked = Picture::of(&figure.to_png().unwrap());
+    let stacked = Picture::of(&figure.draw().unwrap().to_png().unwrap());
     assert!(beside.width > stacked.width && beside.height < stacked.height);
     figure.columns = 0;
-    assert_eq!(figure.to_png().unwrap(), Figure { columns: 1, ..figure.clone() }.to_png().unwrap());
+    assert_eq!(
+        figure.draw().unwrap().to_png().unwrap(),
+        Figure { columns: 1, ..figure.clone() }.draw().unwrap().to_png().unwrap()
+    );
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn texts_have_room() {
             chart.title = long(0);
             chart.y_label = long(1);
             let figure = Figure { title: long(2).repeat(3), columns: 2, charts: vec![chart; charts] };
-            assert_readable(&figure.to_svg().unwrap());
+            assert_readable(&figure.draw().unwrap().to_svg());
         }
     }
 }
@@ -183,33 +186,30 @@ fn points_tell_their_numbers_and_long_lines_mark_some_only() {
 fn the_same_figure_gives_the_same_file() {
     let make =
         || figure(vec![chart((0..9).map(|i| series(&format!("{i}"), &[(0.0, 1.0), (1.0, i.into())])).collect())]);
-    assert!(make().to_svg().unwrap() == make().to_svg().unwrap());
-    assert!(make().to_png().unwrap() == make().to_png().unwrap());
+    assert!(make().draw().unwrap().to_svg() == make().draw().unwrap().to_svg());
+    assert!(make().draw().unwrap().to_png().unwrap() == make().draw().unwrap().to_png().unwrap());
 }
 
 #[test]
 fn bad_charts_are_errors_that_say_what_is_wrong() {
-    let message = |chart: &LineChart| {
-        let figure = figure(vec![chart.clone()]);
-        let says = figure.validate().unwrap_err().to_string();
-        assert!([figure.to_png().err(), figure.to_svg().err()].into_iter().all(|why| why.unwrap().to_string() == says));
-        says
+    let message = |charts: &[LineChart]| figure(charts.to_vec()).draw().err().map(|why| why.to_string());
+    let refused = |chart: &LineChart, why: &str| {
+        let expected = format!("cannot draw the figure: the chart `Copying <ten> & more` has {why}");
+        assert_eq!(message(std::slice::from_ref(chart)), Some(expected));
     };
-    assert_eq!(message(&chart(vec![])), "the chart `Copying <ten> & more` has no lines");
-    assert_eq!(
-        message(&chart(vec![series("a", &[(1.0, 1.0)]), series("b", &[])])),
-        "the line `b` of the chart `Copying <ten> & more` has no points that can be drawn, of 0"
+    refused(&chart(vec![]), "no lines");
+    refused(
+        &chart(vec![series("a", &[(1.0, 1.0)]), series("b", &[])]),
+        "no points that can be drawn for the line `b`, of 0",
     );
-    let check = |chart: &LineChart| figure(vec![chart.clone()]).validate();
     let nowhere = chart(vec![series("a", &[(f64::NAN, 1.0), (1.0, f64::INFINITY)])]);
-    assert!(matches!(check(&nowhere), Err(LineChartError::EmptySeries { points: 2, .. })));
+    refused(&nowhere, "no points that can be drawn for the line `a`, of 2");
     let mut negative = chart(vec![series("a", &[(1.0, -1.0)])]);
-    assert!(check(&negative).is_ok());
+    assert_eq!(message(&[negative.clone()]), None);
     negative.y_scale = Scale::Log;
-    assert!(matches!(check(&negative), Err(LineChartError::EmptySeries { points: 1, .. })));
-    let twice = chart(vec![series("a", &[(1.0, 1.0)]), series("a", &[(1.0, 2.0)])]);
-    assert!(message(&twice).contains("two lines of the name `a`"));
-    assert_eq!(figure(Vec::new()).to_png().unwrap_err().to_string(), "the figure `A figure` has no charts");
+    refused(&negative, "no points that can be drawn for the line `a`, of 1");
+    refused(&chart(vec![series("a", &[(1.0, 1.0)]), series("a", &[(1.0, 2.0)])]), "two lines of the name `a`");
+    assert_eq!(message(&[]).as_deref(), Some("cannot draw the figure: `A figure` has no charts"));
 }
 
 #[test]
@@ -229,5 +229,5 @@ fn strange_numbers_and_texts_do_not_panic() {
         }
     }
     let wide = chart(vec![series("\u{1F600}", &[(1e30, -1e30), (-1e30, 1e30)])]);
-    figure(vec![wide]).to_png().unwrap();
+    figure(vec![wide]).draw().unwrap().to_png().unwrap();
 }

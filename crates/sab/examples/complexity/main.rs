@@ -126,8 +126,9 @@ fn write(folder: &Path, document: &Document) -> Result<String> {
     const PICTURE: &str = "complexity.png";
     let figure = figure(document);
     if let Some(figure) = &figure {
-        atomic::write(&folder.join("complexity.svg"), figure.to_svg()?.as_bytes())?;
-        atomic::write(&folder.join(PICTURE), &figure.to_png()?)?;
+        let drawn = figure.draw()?;
+        atomic::write(&folder.join("complexity.svg"), drawn.to_svg().as_bytes())?;
+        atomic::write(&folder.join(PICTURE), &drawn.to_png()?)?;
     }
     let page = to_markdown(document, figure.is_some().then_some(PICTURE));
     atomic::write(&folder.join("complexity.md"), page.as_bytes())?;

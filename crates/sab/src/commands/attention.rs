@@ -1,9 +1,9 @@
 //! `sab attention`
 
 use super::print;
-use crate::attention::attends;
 use crate::device::DeviceName;
 use crate::error::{LabError, Result};
+use crate::run_dir::files;
 use crate::runs::Trained;
 use crate::runs::picture::{Choice, draw};
 use crate::tasks::Split;
@@ -43,13 +43,13 @@ pub struct AttentionArguments {
 }
 
 pub(super) fn run(arguments: &AttentionArguments) -> Result<()> {
-    let mut trained = Trained::open_on(arguments.device, &arguments.run, arguments.data_dir.as_deref())?;
+    let mut trained = Trained::open(&arguments.run, arguments.data_dir.as_deref(), arguments.device)?;
     if let Some(length) = arguments.length {
         trained.experiment.task = trained.experiment.task.with_length(length as usize)?;
     }
     let task = trained.task()?;
     let model = trained.model.recurrent()?;
-    if !attends(model) {
+    if !model.attends() {
         return Err(LabError::Config("the model is a plain LSTM (`model.k_top` is 0): nothing reminds it".into()));
     }
     let count = task.held_out_count(Split::Test, 1);
@@ -61,10 +61,10 @@ pub(super) fn run(arguments: &AttentionArguments) -> Result<()> {
         )));
     }
     let folder = arguments.out.clone().unwrap_or_else(|| arguments.run.clone());
-    std::fs::create_dir_all(&folder).map_err(|why| LabError::file("create", &folder, &why))?;
+    files::create_folder(&folder)?;
     let choice = Choice { sequence: arguments.sequence, last: arguments.last.map(|steps| steps as usize) };
-    let files = draw(model, &trained.experiment, &*task, &folder, &choice, &trained.device)?;
-    for file in files {
+    let written = draw(model, &trained.experiment, &*task, &folder, &choice, &trained.device)?;
+    for file in written {
         print(&format!("{}\n", file.display()))?;
     }
     Ok(())

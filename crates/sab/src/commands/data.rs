@@ -58,7 +58,7 @@ pub(super) fn run(command: &DataCommand) -> Result<()> {
             let files = fetch(name, data_dir, mirror.as_deref(), &mut show);
             bar.finish_and_clear();
             for file in files? {
-                print(&format!("{} is there and right\n", file.display()))?;
+                print(&format!("{} is complete and correct\n", file.display()))?;
             }
             Ok(())
         }
@@ -77,14 +77,14 @@ pub(super) fn run(command: &DataCommand) -> Result<()> {
             }
             if reports.is_empty() {
                 print(&format!(
-                    "{} holds none of the data sets; `sab data fetch NAME` gets one\n",
+                    "{} holds none of the data sets; `sab data fetch NAME` downloads one\n",
                     data_dir.display()
                 ))?;
             }
             match bad {
                 0 => Ok(()),
                 bad => Err(DataError::Invalid(format!(
-                    "{bad} of {} files are not right; `sab data fetch NAME` gets them again",
+                    "{bad} of {} files are wrong or missing; `sab data fetch NAME` downloads them again",
                     reports.len()
                 ))
                 .into()),

@@ -39,24 +39,19 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
     }
     let config = ModelConfig::load(path)?;
     line("task", config.task.clone());
-    line(
-        "input",
-        match config.input {
-            InputKind::Tokens(symbols) => format!("one of {symbols} symbols per step"),
-            InputKind::Dense(numbers) => format!("{numbers} numbers per step"),
-        },
-    );
-    line(
-        "output",
-        match config.output {
-            OutputKind::Classes(classes) => format!("{classes} classes"),
-            OutputKind::Value => "a number".into(),
-        },
-    );
-    let named = |names: &Option<Vec<String>>| names.as_ref().map(|names| names.join(", "));
-    for (what, names) in [("features", named(&config.facts.features)), ("classes", named(&config.facts.classes))] {
+    let input = match config.input {
+        InputKind::Tokens(symbols) => format!("one of {symbols} symbols per step"),
+        InputKind::Dense(numbers) => format!("{numbers} numbers per step"),
+    };
+    line("input", input);
+    let output = match config.output {
+        OutputKind::Classes(classes) => format!("{classes} classes"),
+        OutputKind::Value => "a number".into(),
+    };
+    line("output", output);
+    for (what, names) in [("features", &config.facts.features), ("classes", &config.facts.classes)] {
         if let Some(names) = names {
-            line(what, names);
+            line(what, names.join(", "));
         }
     }
     for (place, setting) in toml::to_string(&config.model).unwrap_or_default().lines().enumerate() {
@@ -75,10 +70,10 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
     print(&text)
 }
 
-/// What a run has ended with. Not that of an earlier end which training has gone on from, with more time.
+/// The summary of a run. An earlier one does not count if training has continued since, with more time.
 fn summary_of(run: &RunDir, latest: u64) -> Option<Value> {
-    let summary: Value = files::read_json(&run.file(SUMMARY)).ok().flatten()?;
-    summary.get("updates").and_then(Value::as_u64).is_none_or(|updates| updates >= latest).then_some(summary)
+    let summary = files::read_json(&run.file(SUMMARY)).ok().flatten()?;
+    summary["updates"].as_u64().is_none_or(|updates| updates >= latest).then_some(summary)
 }
 
 /// How far training has come, and why it has ended if it has.
@@ -88,17 +83,15 @@ fn state(run: &RunDir, train: &TrainSettings, latest: u64, summary: Option<&Valu
         None => train.updates.to_string(),
     };
     let Some(summary) = summary else { return format!("{latest} of {most}") };
-    let done = summary.get("updates").and_then(Value::as_u64).unwrap_or(latest);
-    let stop_reason = summary
-        .get("stop_reason")
-        .or_else(|| summary.get("ending"))
-        .and_then(|stop_reason| StopReason::deserialize(stop_reason).ok());
-    match stop_reason {
+    let done = summary["updates"].as_u64().unwrap_or(latest);
+    // The reason was called an ending in earlier versions.
+    let reason = ["stop_reason", "ending"].iter().find_map(|key| StopReason::deserialize(summary.get(key)?).ok());
+    match reason {
         None => format!("{done} of {most}; training has ended"),
         Some(StopReason::Time) => {
             let path = run.path().display();
             format!("{done} of {most}; the time is up, `sab train --resume {path} --max-time TIME` continues")
         }
-        Some(stop_reason) => format!("{done} of {most}; training has ended: {}", stop_reason.describe()),
+        Some(reason) => format!("{done} of {most}; training has ended: {}", reason.describe()),
     }
 }

@@ -2,11 +2,9 @@
 
 mod attention;
 mod bench;
-mod conclusion;
 mod data;
 mod eval;
 mod info;
-mod man;
 mod predict;
 mod report;
 mod reproduce;
@@ -15,10 +13,11 @@ mod train;
 mod transfer;
 
 use crate::error::{LabError, Result};
+use crate::run_dir::files;
 use crate::tasks::as_json;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const EXIT_CODES: &str = "\
@@ -70,7 +69,12 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    Man(man::ManArguments),
+    /// Write manual pages for `sab` and each command
+    #[command(after_help = "Example:\n  sab man ~/.local/share/man/man1 && man sab-train")]
+    Man {
+        /// The folder to write to; it is created if necessary
+        folder: PathBuf,
+    },
 }
 
 /// Runs the command line of the process.
@@ -90,12 +94,12 @@ pub fn run() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Data(command) => data::run(&command),
         Command::Completions { shell } => {
-            // Through a buffer: clap_complete panics where a pipe is closed early.
+            // Through a buffer: clap_complete panics if the pipe is closed early.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "sab", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
-        Command::Man(arguments) => man::run(&arguments, Cli::command()),
+        Command::Man { folder } => write_manual(&folder),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -107,19 +111,42 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints to stdout. A reader that has gone away is no reason to fail; a full disk is.
+fn write_manual(folder: &Path) -> Result<()> {
+    files::create_folder(folder)?;
+    let written = clap_mangen::generate_to(Cli::command(), folder);
+    written.map_err(|why| LabError::file("write manual pages into", folder, &why))?;
+    print(&format!("{}\n", folder.join("sab.1").display()))
+}
+
+/// Prints to stdout.
 fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(why) if why.kind() != ErrorKind::BrokenPipe => Err(LabError::file("write", Path::new("the output"), &why)),
-        _ => Ok(()),
+    let done = Printed.write_all(text.as_bytes()).and_then(|()| Printed.flush());
+    done.map_err(|why| LabError::file("write", Path::new("the output"), &why))
+}
+
+/// Stdout. A reader that has gone away is no reason to fail; a full disk is.
+struct Printed;
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        unless_closed(io::stdout().lock().write(bytes), bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unless_closed(io::stdout().lock().flush(), ())
+    }
+}
+
+fn unless_closed<T>(done: io::Result<T>, otherwise: T) -> io::Result<T> {
+    match done {
+        Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(otherwise),
+        done => done,
     }
 }
 
 /// Prints a JSON value on one line.
-fn print_json(value: &impl serde::Serialize) -> Result<()> {
-    let text = serde_json::to_string(value).map_err(|why| LabError::Run(format!("cannot write JSON: {why}")))?;
-    print(&format!("{text}\n"))
+fn print_json(value: &serde_json::Value) -> Result<()> {
+    print(&format!("{value}\n"))
 }
 
 /// Metrics as one readable line.

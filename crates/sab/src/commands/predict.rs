@@ -1,11 +1,12 @@
 //! `sab predict`
 
+use super::Printed;
 use crate::data::AnswerOn;
 use crate::error::{LabError, Result};
 use crate::predict::{Answer, Prediction, Predictor};
 use crate::run_dir::{atomic, cores};
 use clap::Args;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Answer the sequences of a new table
@@ -54,25 +55,6 @@ pub(super) fn run(arguments: &PredictArguments) -> Result<()> {
                 return Err(LabError::Config(format!("`--out {out}` is the table itself: name another file")));
             }
             atomic::write_with(out, |file| write(&predictor, arguments, file, out))
-        }
-    }
-}
-
-/// Stdout. A reader that has gone away is no reason to fail.
-struct Printed;
-
-impl Write for Printed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match io::stdout().lock().write(bytes) {
-            Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(bytes.len()),
-            done => done,
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match io::stdout().lock().flush() {
-            Err(why) if why.kind() == ErrorKind::BrokenPipe => Ok(()),
-            done => done,
         }
     }
 }

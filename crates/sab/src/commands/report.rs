@@ -6,9 +6,9 @@ use crate::error::{LabError, Result};
 use crate::experiment::nearest;
 use crate::report::{self, RunView};
 use crate::reproduce::{Results, Table};
-use crate::run_dir::{CONFIG, atomic};
+use crate::run_dir::{CONFIG, files};
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Write runs or a table as one HTML page: learning curves, attention over the course of training, settings
 #[derive(Args, Debug)]
@@ -35,22 +35,23 @@ pub struct ReportArguments {
 const FILE: &str = "report.html";
 
 pub(super) fn run(arguments: &ReportArguments) -> Result<()> {
-    let (page, usual_place) = match table_of(arguments)? {
-        Some((results, table)) => {
+    let results = arguments.kept.open()?;
+    let (page, usual_place) = match table_of(arguments, &results)? {
+        Some(table) => {
             let rendered = results.render(&table)?;
             let views = views_of(&table, &results)?;
             if views.is_empty() {
                 return Err(results.nothing_of(&table.name));
             }
-            let page = report::page(&rendered.title, Some(&rendered), &views)?;
+            let page = report::page(&rendered.title, Some(&rendered), &views);
             (page, results.folder.join(format!("{}.html", table.stem)))
         }
         None => {
             let mut views = arguments.what.iter().map(|path| RunView::of_run(path)).collect::<Result<Vec<_>>>()?;
             tell_apart(&mut views, &arguments.what);
             match (&views[..], &arguments.what[..]) {
-                ([view], [path]) => (report::page(&view.name, None, &views)?, path.join(FILE)),
-                _ => (report::page(&format!("{} runs", views.len()), None, &views)?, PathBuf::from(FILE)),
+                ([view], [path]) => (report::page(&view.name, None, &views), path.join(FILE)),
+                _ => (report::page(&format!("{} runs", views.len()), None, &views), PathBuf::from(FILE)),
             }
         }
     };
@@ -58,7 +59,7 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<()> {
     if out.is_dir() {
         return Err(LabError::Config(format!("`--out` is {}, a folder: name the file to write", out.display())));
     }
-    write(&out, &page)?;
+    files::write_below(&out, page.as_bytes())?;
     print(&format!("{}\n", out.display()))
 }
 
@@ -89,15 +90,14 @@ fn views_of(table: &Table, results: &Results) -> Result<Vec<RunView>> {
 }
 
 /// The table that the arguments name, if they name one instead of run directories.
-fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
-    let results = arguments.kept.open()?;
+fn table_of(arguments: &ReportArguments, results: &Results) -> Result<Option<Table>> {
     let tables = results.names()?;
     // A folder may have the name of a table.
     let is_table =
         |path: &&PathBuf| tables.iter().any(|table| path.as_os_str() == table.as_str()) && !path.join(CONFIG).exists();
     if let Some(table) = arguments.what.iter().find(is_table) {
         return match arguments.what.len() {
-            1 => Ok(Some((results.clone(), results.table(&table.to_string_lossy())?))),
+            1 => results.table(&table.to_string_lossy()).map(Some),
             _ => Err(LabError::Config(format!(
                 "`{}` is a table, and a page shows one table or any number of runs: write one page for each",
                 table.display()
@@ -117,14 +117,7 @@ fn table_of(arguments: &ReportArguments) -> Result<Option<(Results, Table)>> {
     Ok(None)
 }
 
-fn write(out: &Path, page: &str) -> Result<()> {
-    if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
-    }
-    atomic::write(out, page.as_bytes())
-}
-
-/// Names runs by their paths where folders have the same name.
+/// Names runs by their paths if their folders have the same name.
 fn tell_apart(views: &mut [RunView], paths: &[PathBuf]) {
     let names: Vec<String> = views.iter().map(|view| view.name.clone()).collect();
     for (view, path) in views.iter_mut().zip(paths) {

@@ -1,14 +1,13 @@
 //! `sab train`
 
-use super::conclusion::report;
-use super::{print, print_json};
+use super::{print, print_json, readable};
 use crate::device::DeviceName;
-use crate::display::Style;
+use crate::display::{Style, duration};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TaskSettings, parse_change, parse_value};
 use crate::reproduce::Record;
-use crate::run_dir::RunDir;
-use crate::runs;
+use crate::run_dir::{RunDir, SUMMARY};
+use crate::runs::{self, Finished};
 use crate::train::{Session, Stop};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -16,9 +15,9 @@ use toml::Value;
 
 /// Train a model on a task, or continue a run
 ///
-/// TASK is one of the tasks below, a TOML file that describes an experiment, or a record (JSON) of `sab reproduce`, whose
-/// experiment is run again. The run directory holds everything a run writes; it is a new folder under runs/ unless --run
-/// names another.
+/// TASK is one of the tasks below, a TOML file that describes an experiment, or a record (JSON) of `sab reproduce`,
+/// whose experiment is run again. The run directory holds everything a run writes; it is a new folder under runs/
+/// unless --run names another.
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub struct TrainArguments {
@@ -238,4 +237,29 @@ pub(super) fn run(arguments: TrainArguments) -> Result<()> {
         (_, true) => print_json(&finished.summary),
         _ => report(&finished),
     }
+}
+
+/// Prints the result and the names of the files.
+fn report(finished: &Finished) -> Result<()> {
+    let Finished { run, experiment, state, stop_reason, validation, test, pictures, .. } = finished;
+    let file = |name: &str| run.file(name).display().to_string();
+    let best = state.best.map_or(String::new(), |(_, update)| format!(" (the model of update {update})"));
+    let mut text = format!(
+        "\n{}: {} updates in {}, {}\n  validation  {}\n  test        {}{best}\n\nIn {}:\n",
+        experiment.short_name(),
+        state.update,
+        duration(state.seconds),
+        stop_reason.describe(),
+        readable(validation),
+        readable(test),
+        run.path().display(),
+    );
+    let mut line = |path: String, what: &str| text += &format!("  {path}  {what}\n");
+    line(file(SUMMARY), "the result");
+    line(file("model.safetensors"), "the model, with config.json; PyTorch can read both");
+    line(file("metrics.jsonl"), "how it learned (`tensorboard --logdir` shows it too)");
+    if let Some(picture) = pictures.first() {
+        line(picture.display().to_string(), "which past steps each step was reminded of, with .svg and .json");
+    }
+    print(&text)
 }

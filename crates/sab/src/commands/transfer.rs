@@ -1,10 +1,9 @@
 //! `sab transfer`
 
-use super::eval::How;
 use super::{print, print_json, readable};
 use crate::error::Result;
 use crate::run_dir::TRANSFER;
-use crate::runs::{AtLength, OVERFLOWED, judge_lengths};
+use crate::runs::{AtLength, JudgeOptions, OVERFLOWED, judge_lengths};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -19,12 +18,16 @@ pub struct TransferArguments {
     #[arg(long, value_delimiter = ',', required = true, value_name = "T,T,...", value_parser = parse_length)]
     lengths: Vec<usize>,
 
-    /// Sequences at each length [default: fewer of longer ones]
+    /// Number of sequences at each length [default: 10 to 500, fewer at greater lengths]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     sequences: Option<u32>,
 
     #[command(flatten)]
-    how: How,
+    options: JudgeOptions,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 fn parse_length(text: &str) -> std::result::Result<usize, String> {
@@ -32,11 +35,11 @@ fn parse_length(text: &str) -> std::result::Result<usize, String> {
 }
 
 pub(super) fn run(arguments: &TransferArguments) -> Result<()> {
-    let TransferArguments { run, lengths, sequences, how } = arguments;
-    let options = how.at_lengths(sequences.map(|count| count as usize));
-    let mut shown = |at: &AtLength| if how.json { Ok(()) } else { print(&line(at)) };
-    let document = judge_lengths(run, lengths, &options, &mut shown)?;
-    match how.json {
+    let TransferArguments { run, lengths, sequences, options, json } = arguments;
+    let sequences = sequences.map(|count| count as usize);
+    let mut shown = |at: &AtLength| if *json { Ok(()) } else { print(&line(at)) };
+    let document = judge_lengths(run, lengths, sequences, options, &mut shown)?;
+    match json {
         true => print_json(&document),
         false => print(&format!("written to {}\n", run.join(TRANSFER).display())),
     }

@@ -1,9 +1,9 @@
-//! The views as compact JSON for the page's scripts.
+//! The runs as compact JSON for the page's scripts.
 //!
 //! Curves are columns, so that no key is repeated thousands of times, and numbers keep the digits that can be seen.
 
 use super::RunView;
-use crate::reproduce::{Rendered, Section};
+use crate::reproduce::Rendered;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -14,23 +14,14 @@ const NOT_A_NUMBER: &str = "nan";
 /// Keys of a curve's line that are not metrics; they are not shown.
 const NO_METRICS: [&str; 2] = ["kind", "time"];
 
-/// Everything.
+/// All data of the page.
 pub fn of_page(title: &str, table: Option<&Rendered>, runs: &[RunView]) -> Value {
     json!({
         "title": title,
-        "table": table.map(of_table),
+        "table": table.map(|Rendered { title, about, notes, sections, .. }| {
+            json!({ "title": title, "about": about, "notes": notes, "sections": sections })
+        }),
         "runs": runs.iter().map(of_run).collect::<Vec<_>>(),
-    })
-}
-
-fn of_table(table: &Rendered) -> Value {
-    let of_section =
-        |section: &Section| json!({ "heading": section.heading, "columns": section.columns, "rows": section.rows });
-    json!({
-        "title": table.title,
-        "about": table.about,
-        "notes": table.notes,
-        "sections": table.sections.iter().map(of_section).collect::<Vec<_>>(),
     })
 }
 
@@ -50,11 +41,8 @@ fn of_run(run: &RunView) -> Value {
 
 /// The lines of a kind as one list for each key.
 fn columns(lines: &[Value], kind: &str) -> Value {
-    let lines: Vec<&Map<String, Value>> = lines
-        .iter()
-        .filter(|line| line.get("kind").and_then(Value::as_str) == Some(kind))
-        .filter_map(Value::as_object)
-        .collect();
+    let lines: Vec<&Map<String, Value>> =
+        lines.iter().filter(|line| line["kind"] == kind).filter_map(Value::as_object).collect();
     let keys: BTreeSet<&String> =
         lines.iter().flat_map(|line| line.keys()).filter(|key| !NO_METRICS.contains(&key.as_str())).collect();
     let column = |key: &String| -> Value { lines.iter().map(|line| of_value(line.get(key))).collect() };

@@ -4,14 +4,13 @@
 //! run directories --of_run--> [RunView] --data--> JSON --page--> HTML, CSS, JavaScript and JSON in one file
 //! ```
 //!
-//! The page fetches nothing, and its content security policy forbids it to. Data from runs enters the page as JSON only: it
-//! is never part of the markup, and scripts show it as text. [uPlot](https://github.com/leeoniya/uPlot) draws the curves; it
-//! lies in `page/vendor`.
+//! The page fetches nothing, and its content security policy forbids it to. Data from runs enters the page as JSON
+//! only: it is never part of the markup, and scripts show it as text. [uPlot](https://github.com/leeoniya/uPlot), a
+//! copy of which is in `page/vendor`, draws the curves.
 
 mod data;
 mod read;
 
-use crate::error::{LabError, Result};
 use crate::reproduce::Rendered;
 use serde_json::Value;
 
@@ -20,13 +19,13 @@ use serde_json::Value;
 pub struct RunView {
     /// Its name; several runs may have the same.
     pub name: String,
-    /// The row or section that it belongs to. Runs of a group share a colour. May be empty.
+    /// Its row or section; may be empty. Runs of a group share a colour.
     pub group: String,
     /// `config.toml`.
     pub config: Value,
     /// `environment.json`, or null.
     pub environment: Value,
-    /// `summary.json`, or null while the run goes on.
+    /// `summary.json`, or null while the run is training.
     pub summary: Value,
     /// Why training failed, if it did and that is known.
     pub failure: Option<String>,
@@ -36,7 +35,6 @@ pub struct RunView {
     pub attention: Vec<Value>,
 }
 
-const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = concat!(
     include_str!("page/vendor/uPlot.min.css"),
     "\n",
@@ -62,32 +60,16 @@ const SCRIPT: &str = concat!(
 );
 
 /// The page as HTML.
-pub fn page(title: &str, table: Option<&Rendered>, runs: &[RunView]) -> Result<String> {
-    let data = serde_json::to_string(&data::of_page(title, table, runs))
-        .map_err(|why| LabError::Run(format!("cannot write the report's data: {why}")))?;
+pub fn page(title: &str, table: Option<&Rendered>, runs: &[RunView]) -> String {
+    let data = data::of_page(title, table, runs).to_string();
     // A script ends at the first `</script`, also within a JSON string.
-    let data = data.replace('<', "\\u003c");
-    Ok(filled(PAGE, &|slot| match slot {
-        "title" => escaped(title),
-        "style" => STYLE.to_string(),
-        "script" => SCRIPT.to_string(),
-        "data" => data.clone(),
-        _ => String::new(),
-    }))
-}
-
-/// The template with its slots, `{{name}}`, filled. The filled-in text is not searched again: it may look like a slot.
-fn filled(template: &str, content: &dyn Fn(&str) -> String) -> String {
-    let mut page = String::new();
-    let mut rest = template;
-    while let Some((before, (slot, after))) =
-        rest.split_once("{{").and_then(|(before, after)| Some((before, after.split_once("}}")?)))
-    {
-        page += before;
-        page += &content(slot);
-        rest = after;
-    }
-    page + rest
+    format!(
+        include_str!("page/page.html"),
+        title = escaped(title),
+        style = STYLE,
+        script = SCRIPT,
+        data = data.replace('<', "\\u003c")
+    )
 }
 
 /// Text as HTML.
@@ -98,12 +80,6 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slots_are_filled_once_and_the_rest_stays() {
-        let content = |slot: &str| if slot == "a" { "{{b}}".to_string() } else { "B".to_string() };
-        assert_eq!(filled("1 {{a}} 2 {{b}} 3 {{", &content), "1 {{b}} 2 B 3 {{");
-    }
 
     #[test]
     fn the_script_cannot_end_itself() {

@@ -1,4 +1,4 @@
-//! Reads a run directory for the report, also while the run is still training.
+//! Reads runs for the report, also while they are still training.
 
 use super::RunView;
 use crate::error::{LabError, Result};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::path::Path;
 
 impl RunView {
-    /// Reads a run directory. Only `config.toml` must be there: the rest appears while a run trains.
+    /// Reads a run directory. Only `config.toml` must exist: the other files appear during training.
     pub fn of_run(path: &Path) -> Result<Self> {
         let run = RunDir::open(path)?;
         Ok(Self {
@@ -24,7 +24,7 @@ impl RunView {
         })
     }
 
-    /// Converts a record, with the lines of its run's attention if there are any.
+    /// Converts a record. `attention` has the lines of its run's `attention.jsonl`, if any.
     pub fn of_record(record: &Record, group: &str, attention: Vec<Value>) -> Result<Self> {
         Ok(Self {
             name: format!("{} seed {}", record.experiment, record.config.train.seed),
@@ -43,8 +43,8 @@ fn as_json(experiment: &Experiment) -> Result<Value> {
     serde_json::to_value(experiment).map_err(|why| LabError::Run(format!("cannot show a configuration: {why}")))
 }
 
-/// The folder's name, also for `.` and for a path with a slash at its end. `sab reproduce` calls the folder of a run `seedN`:
-/// the name of the experiment's folder is put before it.
+/// The folder's name, also for `.` and for a path with a slash at its end. `sab reproduce` calls the folder of a run
+/// `seedN`: the name of the experiment's folder is put before it.
 fn name_of(path: &Path) -> String {
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());

@@ -1,16 +1,17 @@
 //! [`Catalogue`]: tables and experiments, built into the program or read from a folder.
 
-use super::table::{Budget, Row, Table};
+use super::table::{Budget, Table};
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, nearest};
+use crate::run_dir::files;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use toml::Value;
 
 /// The files of `experiments/` when the program was built.
 const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
 
-/// The file that makes a folder a table.
+/// The file that describes the table of a folder.
 const TABLE_FILE: &str = "table.toml";
 
 /// Tables and the experiments of their rows.
@@ -28,11 +29,16 @@ impl Catalogue {
         Self { files, origin: "experiments".into() }
     }
 
-    /// The experiments of a folder that looks like `experiments/`.
+    /// The experiments of a folder with the layout of `experiments/`.
     pub fn of_folder(folder: &Path) -> Result<Self> {
-        let mut files = BTreeMap::new();
-        collect(folder, folder, &mut files)?;
-        let catalogue = Self { files, origin: folder.display().to_string() };
+        // Without such a folder there are no files below it either, but the user gets the system's message.
+        std::fs::read_dir(folder).map_err(|why| LabError::file("read", folder, &why))?;
+        let mut texts = BTreeMap::new();
+        for path in files::below(folder)?.iter().filter(|path| path.extension().is_some_and(|kind| kind == "toml")) {
+            let text = std::fs::read_to_string(path).map_err(|why| LabError::file("read", path, &why))?;
+            texts.insert(name_below(folder, path), text);
+        }
+        let catalogue = Self { files: texts, origin: folder.display().to_string() };
         match catalogue.names().is_empty() {
             true => Err(LabError::Config(format!(
                 "{} has no tables: a table is a folder below it with a {TABLE_FILE}",
@@ -60,13 +66,8 @@ impl Catalogue {
         Table::of_text(name, text, &format!("{}/{name}/{TABLE_FILE}", self.origin))
     }
 
-    /// The name of the file of a row within a budget.
-    pub fn variant(&self, row: &Row, budget: Budget) -> String {
-        self.variant_of(&row.experiment, budget)
-    }
-
-    /// The name of the file of an experiment within a budget. The variant for a CPU, if there is one, ends in `.cpu`.
-    pub fn variant_of(&self, experiment: &str, budget: Budget) -> String {
+    /// The name of an experiment's file within a budget: `NAME.cpu` for a CPU if there is such a file, else `NAME`.
+    pub fn variant(&self, experiment: &str, budget: Budget) -> String {
         let cpu = format!("{experiment}.cpu");
         match budget == Budget::Cpu && self.has(&cpu) {
             true => cpu,
@@ -101,20 +102,8 @@ impl Catalogue {
     }
 }
 
-fn collect(root: &Path, folder: &Path, files: &mut BTreeMap<String, String>) -> Result<()> {
-    let entries = std::fs::read_dir(folder).map_err(|why| LabError::file("read", folder, &why))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if path.is_dir() {
-            collect(root, &path, files)?;
-        } else if path.extension().is_some_and(|kind| kind == "toml") {
-            let text = std::fs::read_to_string(&path).map_err(|why| LabError::file("read", &path, &why))?;
-            files.insert(name_below(root, &path), text);
-        }
-    }
-    Ok(())
-}
-
+/// The path below `root`, with slashes on every system.
 pub(super) fn name_below(root: &Path, path: &Path) -> String {
-    let parts: PathBuf = path.strip_prefix(root).unwrap_or(path).to_path_buf();
-    parts.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
+    let parts = path.strip_prefix(root).unwrap_or(path).components();
+    parts.map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
 }

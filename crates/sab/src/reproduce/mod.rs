@@ -1,4 +1,4 @@
-//! The tables of the paper: their rows, the paper's metrics, and what was measured here.
+//! The tables of the paper: their rows, the paper's metrics, and ours.
 //!
 //! ```text
 //! experiments/TABLE/table.toml  --rows-->  experiments (TOML)  --[Work]-->  run directories
@@ -6,20 +6,21 @@
 //!                           tables and pictures  <--[Results]--  records  <-------+
 //! ```
 //!
-//! A [`Record`] keeps a run in brief: its settings, final metrics and learning curve. It is enough to draw the curve,
-//! to tell whether it is the experiment that a table asks for, and to run it again.
+//! A [`Record`] holds the settings, final metrics and learning curve of a run: enough to draw the curve, to check that
+//! it belongs to a table's experiment, and to run it again.
 
 mod catalogue;
 mod output;
 mod pace;
 mod pages;
-pub mod pictures;
+mod pictures;
 mod record;
 mod record_file;
 mod render;
 mod results;
 mod statistics;
 mod table;
+mod wanted;
 mod work;
 
 pub use catalogue::Catalogue;
@@ -28,4 +29,5 @@ pub use record::Record;
 pub use render::{Rendered, Section};
 pub use results::Results;
 pub use table::{AttentionFigure, Budget, Column, Group, Metric, Row, Table};
-pub use work::{Event, RunOptions, State, TimeLeft, Wanted, Work};
+pub use wanted::Wanted;
+pub use work::{Event, RunOptions, State, TimeLeft, Work};

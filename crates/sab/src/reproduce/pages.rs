@@ -8,7 +8,7 @@
 //! <!-- index -->                      all experiments of all tables
 //! ```
 
-use super::render::{Measured, Section};
+use super::render::{Measured, Rendered, Section};
 use super::results::Results;
 use super::table::Table;
 use crate::error::{LabError, Result};
@@ -16,7 +16,7 @@ use crate::error::{LabError, Result};
 const END: &str = "<!-- end -->";
 
 impl Results {
-    /// Fills the blocks of a page anew. `origin` names the page in errors.
+    /// Replaces the content of the blocks of a page. `origin` names the page in errors.
     pub fn fill(&self, page: &str, origin: &str) -> Result<String> {
         let (mut filled, mut lines) = (String::new(), page.lines());
         while let Some(line) = lines.next() {
@@ -66,8 +66,23 @@ impl Results {
     fn index(&self) -> Result<String> {
         let mut text = String::new();
         for name in self.catalogue.names() {
-            let rendered = self.render(&self.table(name)?)?;
-            text += &rendered.to_index(&|experiment| self.catalogue.path_of(experiment));
+            let Rendered { title, transfer, metrics, .. } = self.render(&self.table(name)?)?;
+            text += &format!("\n## {title}\n\n`sab reproduce {name}`\n\n");
+            text += "| command | metric | paper | expect | updates | time |\n|---|---|---|---|---|---|\n";
+            let mut last = (String::new(), String::new());
+            for found in &metrics {
+                // The first metric of a row is enough; at other lengths there is one per length.
+                let row = (found.group.clone(), found.experiment.clone());
+                if std::mem::replace(&mut last, row.clone()) == row && !transfer {
+                    continue;
+                }
+                let command = match transfer {
+                    true => format!("sab reproduce {name} --only {}", found.experiment),
+                    false => format!("sab train {}", self.catalogue.path_of(&found.experiment)),
+                };
+                let cells = [&found.metric, &found.paper(), &found.ours("diverges"), &found.updates(), &found.time()];
+                text += &format!("| `{command}` | {} |\n", cells.map(String::as_str).join(" | "));
+            }
         }
         Ok(text)
     }
@@ -82,13 +97,13 @@ fn short_rows(table: &Table, metrics: &[Measured]) -> Vec<Vec<String>> {
         for (place, row) in group.rows.iter().enumerate().filter(|(_, row)| !row.alternative) {
             let Some(base) = first(&row.label).filter(|found| found.falls_short()) else { continue };
             let others: Vec<_> = group.rows[place + 1..].iter().take_while(|row| row.alternative).collect();
-            let shared = [task.clone(), row.label.clone(), base.paper.clone(), base.written()];
+            let shared = [task.clone(), row.label.clone(), base.paper.clone(), base.ours("diverged")];
             if others.is_empty() {
                 rows.push([&shared[..], &["–".into(), "–".into()]].concat());
             }
             for other in others {
                 let settings = other.label.strip_prefix(&format!("{}, ", row.label)).unwrap_or(&other.label);
-                let reached = first(&other.label).map_or_else(String::new, Measured::written);
+                let reached = first(&other.label).map_or_else(String::new, |found| found.ours("diverged"));
                 rows.push([&shared[..], &[settings.to_string(), reached]].concat());
             }
         }

@@ -1,14 +1,14 @@
-//! [`Record`]: a run in brief, kept after its run directory is gone.
+//! [`Record`]: the summary of a run that outlives its run directory.
 
 use super::record_file;
 use super::table::Column;
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
-use crate::run_dir::{ENVIRONMENT, RunDir, SUMMARY, TRANSFER, atomic, files, metrics};
+use crate::run_dir::{ENVIRONMENT, RunDir, SUMMARY, TRANSFER, files, metrics};
 use serde_json::Value;
 use std::path::Path;
 
-/// A run in brief: its settings and its machine, how it learned, and the metrics it reached.
+/// The summary of a run: settings, machine, learning curve and final metrics.
 ///
 /// A record holds the full settings, so [`Record::experiment_of`] can run it again.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +30,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Makes the record of a run that has ended, well or with a failure. Returns none while the run goes on.
+    /// Makes the record of a run that has ended, well or with a failure. Returns none while the run is training.
     pub fn of_run(run: &RunDir, experiment: &str, failure: Option<String>) -> Result<Option<Self>> {
         let summary = files::read_json(&run.file(SUMMARY))?;
         if summary.is_none() && failure.is_none() {
@@ -52,21 +52,17 @@ impl Record {
     /// Reads a record, also one that an earlier version wrote. Returns none if there is no such file.
     pub fn load(path: &Path) -> Result<Option<Self>> {
         let Some(value) = files::read_json(path)? else { return Ok(None) };
-        let wrong = |why: String| {
+        let name = path.display();
+        record_file::parse(value, &name.to_string()).map(Some).map_err(|why| {
             LabError::Run(format!(
-                "{} is not a record of a run: {why}; remove it, and `sab reproduce` makes it again",
-                path.display()
+                "{name} is not a record of a run: {why}; remove it, and `sab reproduce` writes it again"
             ))
-        };
-        record_file::parse(value, &path.display().to_string()).map(Some).map_err(|why| wrong(why.to_string()))
+        })
     }
 
     /// Writes the record. The same record gives the same bytes.
     pub fn save(&self, path: &Path) -> Result<()> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
-        }
-        atomic::write(path, record_file::text(self)?.as_bytes())
+        files::write_below(path, record_file::text(self)?.as_bytes())
     }
 
     /// The experiment of the record at `path`, changed by `overrides`: what `sab train RECORD.json` runs.
@@ -77,7 +73,7 @@ impl Record {
         }
     }
 
-    /// The metrics on the test set, at another length than that of the training if one is given.
+    /// The metrics on the test set: at `length` if it is given, otherwise at the training length.
     pub fn metrics_at(&self, length: Option<usize>) -> Option<&Value> {
         let Some(length) = length else { return self.summary.as_ref()?.get("test") };
         self.at_length(length)?.get("metrics")
@@ -94,7 +90,7 @@ impl Record {
         self.failure.clone().or_else(at_length)
     }
 
-    /// Those of some lengths at which the model has not been judged. A run that failed has no model.
+    /// The lengths, out of `lengths`, at which the model has not been judged. A run that failed has no model.
     pub fn lengths_left(&self, lengths: &[usize]) -> Vec<usize> {
         let left = |length: &&usize| self.summary.is_some() && self.metrics_at(Some(**length)).is_none();
         lengths.iter().filter(left).copied().collect()

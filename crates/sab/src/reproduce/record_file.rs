@@ -1,6 +1,6 @@
 //! The file of a [`Record`]: JSON that is short and whose differences are readable.
 //!
-//! Settings stand one per line, points of a curve one per line, and keys that the settings hold already are left out.
+//! Each setting and each point of a curve has a line of its own, and keys that the settings already hold are left out.
 //! Metrics keep all digits; the curve keeps those that a picture shows.
 
 use super::record::Record;
@@ -8,7 +8,6 @@ use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
 use crate::run_dir::metrics::Kind;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 
 /// At most this many points of training are kept; validations are all kept.
 const TRAINING_POINTS: usize = 20;
@@ -69,8 +68,8 @@ fn thinned(lines: &[Value]) -> Vec<Value> {
     windows.chain(of_kind(Kind::Validation).into_iter().cloned()).map(shortened).collect()
 }
 
-/// One point for some neighbouring points of training: the mean loss, the largest norm of the gradient, the end of the
-/// rest.
+/// One point for some neighbouring points of training: the mean loss, the largest norm of the gradient, and the last
+/// value of everything else.
 fn joined(window: &[&Value]) -> Value {
     let numbers = |key: &str| window.iter().filter_map(|line| line[key].as_f64()).collect::<Vec<f64>>();
     let mut point = window.last().map_or(Value::Null, |line| (*line).clone());
@@ -168,10 +167,10 @@ fn laid_out(value: &Value, levels: usize, depth: usize) -> String {
 fn rows(curve: &[Value], kind: Kind) -> Vec<Vec<Value>> {
     let points: Vec<&Map<String, Value>> =
         curve.iter().filter(|line| line["kind"] == kind.name()).filter_map(Value::as_object).collect();
-    let names: BTreeSet<&str> = points.iter().flat_map(|point| point.keys()).map(String::as_str).collect();
-    let first = ["update", "seconds"];
-    let names: Vec<&str> =
-        first.into_iter().chain(names.into_iter().filter(|name| *name != "kind" && !first.contains(name))).collect();
+    let mut names: Vec<&String> = points.iter().flat_map(|point| point.keys()).filter(|name| *name != "kind").collect();
+    let first = |name: &str| ["update", "seconds"].iter().position(|first| *first == name).unwrap_or(2);
+    names.sort_by_key(|name| (first(name), *name));
+    names.dedup();
     if points.is_empty() {
         return Vec::new();
     }
@@ -181,7 +180,7 @@ fn rows(curve: &[Value], kind: Kind) -> Vec<Vec<Value>> {
     std::iter::once(names.iter().map(|name| json!(name)).collect()).chain(points.iter().map(of_point)).collect()
 }
 
-/// The points that rows stand for.
+/// The points that rows represent.
 fn of_rows(kind: &str, rows: &Value) -> Vec<Value> {
     let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
     let Some((names, points)) = rows.split_first() else { return Vec::new() };

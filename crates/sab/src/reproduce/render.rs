@@ -1,6 +1,7 @@
 //! A table as Markdown, CSV, LaTeX and JSON.
 
 use super::record::Record;
+use super::results::Results;
 use super::statistics::Statistics;
 use super::table::{Column, Row, Table};
 use crate::display::duration;
@@ -49,8 +50,8 @@ pub struct Section {
 pub struct Measured {
     pub(super) group: String,
     pub(super) row: String,
-    experiment: String,
-    metric: String,
+    pub(super) experiment: String,
+    pub(super) metric: String,
     pub(super) paper: String,
     mean: Option<f64>,
     spread: Option<f64>,
@@ -59,36 +60,40 @@ pub struct Measured {
     seconds: Option<f64>,
     threads: Option<u64>,
     failure: Option<String>,
+    /// Whether it is a percentage.
+    #[serde(skip)]
+    percent: bool,
 }
 
-/// Fills a table. `records` gives the records of a row, one for each seed that was run, and the name of its experiment.
-pub(super) fn render(table: &Table, records: &dyn Fn(&Row) -> (String, Vec<Record>)) -> Rendered {
-    let (mut metrics, mut sections, mut notes) = (Vec::new(), Vec::new(), BTreeSet::new());
-    for group in &table.groups {
-        let columns = table.columns(group);
-        // If the paper reports nothing for a whole group, it gets no column.
-        let compared = group.rows.iter().any(|row| row.paper.iter().any(|metric| !metric.is_empty()));
-        let (mut rows, mut by_model) = (Vec::new(), Vec::new());
-        for row in &group.rows {
-            let (experiment, found) = records(row);
-            notes
-                .extend(found.iter().filter_map(|record| Some(record.summary.as_ref()?["note"].as_str()?.to_string())));
-            let measured: Vec<Measured> = (columns.iter().enumerate())
-                .map(|(place, column)| measure(&group.heading, row, &experiment, place, column, &found))
-                .collect();
-            rows.push(cells(row, &columns, &measured, &found, compared));
-            metrics.extend(measured.iter().cloned());
-            by_model.push((row, measured));
+impl Results {
+    /// A table filled from the records.
+    pub fn render(&self, table: &Table) -> Result<Rendered> {
+        let (mut metrics, mut sections, mut notes) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for group in &table.groups {
+            let columns = table.columns(group);
+            // If the paper reports nothing for a whole group, it gets no column.
+            let compared = group.rows.iter().any(|row| row.paper.iter().any(|metric| !metric.is_empty()));
+            let (mut rows, mut by_model) = (Vec::new(), Vec::new());
+            for row in &group.rows {
+                let (experiment, found) = self.of_row_with(row, &columns, table)?;
+                notes.extend(found.iter().filter_map(|it| Some(it.summary.as_ref()?["note"].as_str()?.to_string())));
+                let measured: Vec<Measured> = (columns.iter().enumerate())
+                    .map(|(place, column)| measure(&group.heading, row, &experiment, place, column, &found))
+                    .collect();
+                rows.push(cells(row, &measured, &found, compared));
+                metrics.extend(measured.iter().cloned());
+                by_model.push((row, measured));
+            }
+            let heading = group.heading.clone();
+            sections.push(match table.lengths.is_empty() || !compared {
+                true => Section { heading, columns: headings(&columns, compared), rows },
+                false => by_length(heading, &columns, &by_model),
+            });
         }
-        let heading = group.heading.clone();
-        sections.push(match table.lengths.is_empty() || !compared {
-            true => Section { heading, columns: headings(&columns, compared), rows },
-            false => by_length(heading, &columns, &by_model),
-        });
+        let (name, title) = (table.name.clone(), format!("{} ({})", table.title, table.source));
+        let (about, transfer) = (table.about.trim().to_string(), !table.lengths.is_empty());
+        Ok(Rendered { name, title, about, notes: notes.into_iter().collect(), transfer, sections, metrics })
     }
-    let (name, title) = (table.name.clone(), format!("{} ({})", table.title, table.source));
-    let (about, transfer) = (table.about.trim().to_string(), !table.lengths.is_empty());
-    Rendered { name, title, about, notes: notes.into_iter().collect(), transfer, sections, metrics }
 }
 
 fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Column, records: &[Record]) -> Measured {
@@ -111,6 +116,7 @@ fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Colu
         seconds: mean_of(|effort| effort.1),
         threads: threads_of(records),
         failure: records.iter().find_map(|record| record.failure_at(column.length)),
+        percent: column.metric.factor == 100.0,
     }
 }
 
@@ -125,7 +131,7 @@ fn threads_of(records: &[Record]) -> Option<u64> {
 fn by_length(heading: String, columns: &[Column], models: &[(&Row, Vec<Measured>)]) -> Section {
     let of_model = |(row, _): &(&Row, Vec<Measured>)| [format!("{}: paper", row.label), "ours".into()];
     let of_column = |(place, column): (usize, &Column)| {
-        let cells = models.iter().flat_map(|(_, measured)| of_metric(column, &measured[place]));
+        let cells = models.iter().flat_map(|(_, measured)| of_metric(&measured[place]));
         std::iter::once(column.heading()).chain(cells).collect()
     };
     Section {
@@ -140,46 +146,41 @@ fn dash() -> String {
 }
 
 /// The paper's metric and ours.
-fn of_metric(column: &Column, measured: &Measured) -> [String; 2] {
-    let paper = if measured.paper.is_empty() { dash() } else { measured.paper.clone() };
-    [paper, measured.ours(column.metric.factor == 100.0, "diverged")]
+fn of_metric(measured: &Measured) -> [String; 2] {
+    [measured.paper(), measured.ours("diverged")]
 }
 
 impl Measured {
-    /// The text of the cell: the metric, or why there is none.
-    fn ours(&self, percent: bool, failed: &str) -> String {
+    /// The text of our cell: the metric, or why there is none.
+    pub(super) fn ours(&self, failed: &str) -> String {
         match (self.mean, &self.failure) {
-            (Some(mean), _) => Statistics { mean, spread: self.spread, count: self.seeds }.write(percent),
+            (Some(mean), _) => Statistics { mean, spread: self.spread, count: self.seeds }.write(self.percent),
             (None, Some(_)) => failed.into(),
             (None, None) => NOT_RUN.into(),
         }
     }
 
-    /// The text of the cell.
-    pub(super) fn written(&self) -> String {
-        self.ours(self.percent(), "diverged")
-    }
-
-    fn percent(&self) -> bool {
-        self.metric.contains('%')
+    /// The paper's metric as it prints it.
+    pub(super) fn paper(&self) -> String {
+        if self.paper.is_empty() { dash() } else { self.paper.clone() }
     }
 
     /// Whether it is worse than the paper's, to the digits that the paper prints.
     pub(super) fn falls_short(&self) -> bool {
         let (Some(mean), Ok(paper)) = (self.mean, self.paper.parse::<f64>()) else { return false };
         let digits = self.paper.split_once('.').map_or(0, |(_, digits)| digits.len());
-        match self.percent() {
+        match self.percent {
             true => format!("{mean:.digits$}").parse().is_ok_and(|mean: f64| mean < paper),
             false => mean > paper,
         }
     }
 
-    fn updates(&self) -> String {
+    pub(super) fn updates(&self) -> String {
         self.updates.map_or_else(dash, |updates| format!("{updates:.0}"))
     }
 
     /// The time it took, and on how many threads.
-    fn time(&self) -> String {
+    pub(super) fn time(&self) -> String {
         let threads = match self.threads {
             Some(count) => format!(", {count} thread{}", if count == 1 { "" } else { "s" }),
             None => String::new(),
@@ -197,15 +198,14 @@ fn headings(columns: &[Column], compared: bool) -> Vec<String> {
     std::iter::once("model".to_string()).chain(columns.iter().flat_map(of_column)).chain(rest).collect()
 }
 
-fn cells(row: &Row, columns: &[Column], measured: &[Measured], records: &[Record], compared: bool) -> Vec<String> {
+fn cells(row: &Row, measured: &[Measured], records: &[Record], compared: bool) -> Vec<String> {
     let first = measured.first();
     let rest = [
         if records.is_empty() { dash() } else { records.len().to_string() },
         first.map_or_else(dash, Measured::updates),
         first.map_or_else(dash, Measured::time),
     ];
-    let pairs = columns.iter().zip(measured).map(|(column, measured)| of_metric(column, measured));
-    let metrics = pairs.flat_map(|pair| pair.into_iter().skip(usize::from(!compared)));
+    let metrics = measured.iter().flat_map(|measured| of_metric(measured).into_iter().skip(usize::from(!compared)));
     std::iter::once(row.label.clone()).chain(metrics).chain(rest).collect()
 }
 
@@ -222,12 +222,12 @@ impl Section {
 
     /// Without seeds, updates and times.
     pub(super) fn brief(&self) -> Self {
-        let kept = match self.columns.ends_with(&EFFORT.map(String::from)) {
-            true => self.columns.len() - EFFORT.len(),
-            false => self.columns.len(),
-        };
-        let rows = self.rows.iter().map(|row| row[..kept].to_vec()).collect();
-        Self { heading: self.heading.clone(), columns: self.columns[..kept].to_vec(), rows }
+        let mut brief = self.clone();
+        if self.columns.ends_with(&EFFORT.map(String::from)) {
+            let kept = self.columns.len() - EFFORT.len();
+            brief.rows.iter_mut().chain([&mut brief.columns]).for_each(|cells| cells.truncate(kept));
+        }
+        brief
     }
 }
 
@@ -249,35 +249,6 @@ impl Rendered {
     pub fn to_json(&self) -> Result<String> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|why| LabError::Run(format!("cannot write JSON: {why}")))
-    }
-
-    /// The command, the metric to expect and the time of each experiment, in Markdown. `path_of` names the file of an
-    /// experiment.
-    pub fn to_index(&self, path_of: &dyn Fn(&str) -> String) -> String {
-        let name = &self.name;
-        let mut text = format!("\n## {}\n\n`sab reproduce {name}`\n\n", self.title);
-        text += "| command | metric | paper | expect | updates | time |\n|---|---|---|---|---|---|\n";
-        let mut last = String::new();
-        for measured in &self.metrics {
-            // The first metric of a row is enough; at other lengths there is one per length.
-            let row = format!("{}/{}", measured.group, measured.experiment);
-            if std::mem::replace(&mut last, row.clone()) == row && !self.transfer {
-                continue;
-            }
-            let command = match self.transfer {
-                true => format!("sab reproduce {name} --only {}", measured.experiment),
-                false => format!("sab train {}", path_of(&measured.experiment)),
-            };
-            let expect = measured.ours(measured.percent(), "diverges");
-            text += &format!(
-                "| `{command}` | {} | {} | {expect} | {} | {} |\n",
-                measured.metric,
-                if measured.paper.is_empty() { dash() } else { measured.paper.clone() },
-                measured.updates(),
-                measured.time(),
-            );
-        }
-        text
     }
 
     /// CSV with one metric per line and all digits.

@@ -2,17 +2,14 @@
 
 use super::catalogue::Catalogue;
 use super::record::Record;
-use super::render::{Rendered, render};
-use super::table::{Budget, Row, Table};
+use super::table::{Budget, Column, Row, Table};
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
 use crate::run_dir::{atomic, attention_trace, files};
 use serde_json::Value;
-use std::collections::HashMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The folder of records within that of the results.
+/// The folder of records, in the folder of results.
 const RECORDS: &str = "records";
 
 /// Tables, and a folder with what was measured for them.
@@ -29,20 +26,20 @@ pub struct Results {
 }
 
 impl Results {
-    /// The names of all tables: those of the catalogue, and those that the folder describes as `NAME.toml`.
+    /// The names of all tables: those of the catalogue, and those described by a `NAME.toml` in the folder of results.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut names: Vec<String> = self.catalogue.names().into_iter().map(String::from).collect();
         let table = |path: &Path| Some(path.file_name()?.to_str()?.strip_suffix(".toml")?.to_string());
-        names.extend(entries(&self.folder)?.iter().filter_map(|path| table(path)));
+        names.extend(files::entries(&self.folder)?.iter().filter_map(|path| table(path)));
         names.sort();
         Ok(names)
     }
 
     /// A table within the budget.
     ///
-    /// A table that has rows of a CPU's size has a title and files of its own at the paper's size, and no alternative
-    /// settings, which are of a CPU's size. A table that the folder describes shows records; it has no experiments to
-    /// run.
+    /// If a table has rows of a CPU's size, the same table at the paper's size has a title and files of its own, and it
+    /// leaves out the alternative settings, which were only tried at a CPU's size. A table that is described in the
+    /// folder of results shows records and has no experiments to run.
     pub fn table(&self, name: &str) -> Result<Table> {
         let description = self.folder.join(format!("{name}.toml"));
         if !self.catalogue.names().contains(&name) && description.exists() {
@@ -52,7 +49,7 @@ impl Results {
             return Ok(Table { of_records: true, ..table });
         }
         let mut table = self.catalogue.table(name)?;
-        let sized = |row: &Row| self.catalogue.variant(row, Budget::Cpu) != row.experiment;
+        let sized = |row: &Row| self.catalogue.variant(&row.experiment, Budget::Cpu) != row.experiment;
         if self.budget == Budget::Paper && table.rows().any(sized) {
             table.title += ", the paper's size";
             table.stem += ".paper";
@@ -61,7 +58,7 @@ impl Results {
         Ok(table)
     }
 
-    /// The error for a table of which nothing has been run.
+    /// The error for a table without any run.
     pub fn nothing_of(&self, table: &str) -> LabError {
         LabError::Run(format!(
             "nothing of the table {table} is in {}: run it with `sab reproduce {table}`, or name its place with \
@@ -82,56 +79,43 @@ impl Results {
 
     /// The name of the experiment of a row, and its records in the order of their seeds.
     pub fn of_row(&self, row: &Row) -> Result<(String, Vec<Record>)> {
-        let name = self.catalogue.variant(row, self.budget);
+        let name = self.catalogue.variant(&row.experiment, self.budget);
         let mut records = Vec::new();
-        for seed in self.seeds(&name)? {
-            let path = self.record(&name, seed);
+        for path in files::entries(&self.folder.join(RECORDS).join(&name))? {
+            let Some(seed) = seed_of(&path) else { continue };
             let Some(record) = Record::load(&path)? else { continue };
             // A row of a table of records may have no experiment.
             if self.catalogue.has(&name) {
                 same(&self.catalogue.experiment(&name, seed)?, &record.config, &path)?;
             }
-            records.push(record);
+            records.push((seed, record));
         }
+        records.sort_by_key(|(seed, _)| *seed);
+        let records = records.into_iter().map(|(_, record)| record).collect();
         Ok((name, records))
     }
 
-    /// The seeds of which there are records, smallest first.
-    fn seeds(&self, name: &str) -> Result<Vec<u64>> {
-        let paths = entries(&self.folder.join(RECORDS).join(name))?;
-        let mut seeds: Vec<u64> = paths.iter().filter_map(|path| seed_of(path)).collect();
-        seeds.sort_unstable();
-        Ok(seeds)
-    }
-
-    /// Writes every record again in the present form, under the name of the folder it is in. Returns how many there
-    /// are.
+    /// Writes every record again in the present format, under the name of its folder. Returns their number.
     pub fn rewrite_records(&self) -> Result<usize> {
-        let (root, mut folders, mut count) = (self.folder.join(RECORDS), vec![self.folder.join(RECORDS)], 0);
-        while let Some(folder) = folders.pop() {
-            for path in entries(&folder)? {
-                if path.is_dir() {
-                    folders.push(path);
-                } else if seed_of(&path).is_some()
-                    && let Some(mut record) = Record::load(&path)?
-                {
-                    record.experiment = super::catalogue::name_below(&root, &folder);
-                    record.save(&path)?;
-                    count += 1;
-                }
+        let (root, mut count) = (self.folder.join(RECORDS), 0);
+        for path in files::below(&root)?.iter().filter(|path| seed_of(path).is_some()) {
+            if let (Some(mut record), Some(folder)) = (Record::load(path)?, path.parent()) {
+                record.experiment = super::catalogue::name_below(&root, folder);
+                record.save(path)?;
+                count += 1;
             }
         }
         Ok(count)
     }
 
-    /// The attention of a run at some points of training: all that its run directory has, or what is kept beside its
+    /// The attention of a run at some points of training: all lines of its run directory, or those saved next to its
     /// record.
     pub fn attention(&self, name: &str, seed: u64) -> Result<Vec<Value>> {
         let lines = files::read_lines(&self.run(name, seed).join(attention_trace::FILE))?;
         if lines.is_empty() { files::read_lines(&self.kept_attention(name, seed)) } else { Ok(lines) }
     }
 
-    /// Keeps some of it beside the record, if it is not there.
+    /// Saves some lines of it next to the record, if there is a record.
     pub fn keep_attention(&self, name: &str, seed: u64, lines: &[Value]) -> Result<()> {
         let path = self.kept_attention(name, seed);
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -145,44 +129,23 @@ impl Results {
         self.record(name, seed).with_extension(attention_trace::FILE)
     }
 
-    /// A table filled from the records.
-    pub fn render(&self, table: &Table) -> Result<Rendered> {
-        let mut found = HashMap::new();
-        for group in &table.groups {
-            let columns = table.columns(group);
-            for row in &group.rows {
-                let (name, records) = self.of_row(row)?;
-                if table.of_records && records.is_empty() {
-                    let folder = self.folder.join(RECORDS).join(&row.experiment);
-                    return Err(LabError::Config(format!(
-                        "the row \"{}\" of the table {} has no record in {}",
-                        row.label,
-                        table.name,
-                        folder.display()
-                    )));
-                }
-                for record in &records {
-                    columns
-                        .iter()
-                        .try_for_each(|column| record.check(column, &self.record(&name, record.config.train.seed)))?;
-                }
-                found.insert(&row.experiment, (name, records));
-            }
+    /// [`of_row`](Self::of_row), with a check that the records hold the metrics of the columns.
+    pub(super) fn of_row_with(&self, row: &Row, columns: &[Column], table: &Table) -> Result<(String, Vec<Record>)> {
+        let (name, records) = self.of_row(row)?;
+        if table.of_records && records.is_empty() {
+            return Err(LabError::Config(format!(
+                "the row \"{}\" of the table {} has no record in {}",
+                row.label,
+                table.name,
+                self.folder.join(RECORDS).join(&row.experiment).display()
+            )));
         }
-        Ok(render(table, &|row| found.get(&row.experiment).cloned().unwrap_or_default()))
+        for record in &records {
+            let path = self.record(&name, record.config.train.seed);
+            columns.iter().try_for_each(|column| record.check(column, &path))?;
+        }
+        Ok((name, records))
     }
-}
-
-/// The entries of a folder in the order of their names; none if there is no such folder.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(why) => return Err(LabError::file("read", folder, &why)),
-    };
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    Ok(paths)
 }
 
 /// The seed of `seedN.json`.
@@ -190,13 +153,13 @@ fn seed_of(path: &Path) -> Option<u64> {
     path.file_name()?.to_str()?.strip_prefix("seed")?.strip_suffix(".json")?.parse().ok()
 }
 
-/// Checks that a record or run directory is of the experiment that is asked for.
+/// Checks that a record or run directory belongs to the expected experiment.
 pub(super) fn same(asked: &Experiment, found: &Experiment, place: &Path) -> Result<()> {
     let differences = found.differences(asked)?;
     match differences.is_empty() {
         true => Ok(()),
         false => Err(LabError::Run(format!(
-            "{} is of another experiment ({}): move it away, or give another --results and --runs",
+            "{} belongs to another experiment ({}): move it away, or use another --results and --runs",
             place.display(),
             differences.join("; ")
         ))),

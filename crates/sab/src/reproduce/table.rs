@@ -3,7 +3,7 @@
 use crate::error::{LabError, Result};
 use serde::Deserialize;
 
-/// How much may be spent on a row.
+/// The size of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Budget {
     /// A few hours of a CPU: smaller models or fewer updates where the paper's size is out of reach
@@ -16,7 +16,7 @@ pub enum Budget {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// The folder it is in.
+    /// The name of its folder.
     #[serde(skip)]
     pub name: String,
     /// The name of its files, without their endings.
@@ -37,7 +37,8 @@ pub struct Table {
     /// Lengths at which trained models are judged. If there are any, there is a column for each length.
     #[serde(default)]
     pub lengths: Vec<usize>,
-    /// Whether the metrics are those of validation. Such a table chooses settings, so it shows nothing of the test set.
+    /// Whether the metrics are those of validation. Such a table serves to choose settings, so it shows nothing of the
+    /// test set.
     #[serde(default)]
     pub validation: bool,
     /// The rows, in groups.
@@ -47,7 +48,7 @@ pub struct Table {
     pub attention: Option<AttentionFigure>,
 }
 
-/// A metric of the task that is reported.
+/// A metric of the task that the table reports.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
@@ -64,14 +65,14 @@ fn one() -> f64 {
     1.0
 }
 
-/// Rows that belong together.
+/// A group of rows.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// The settings that they share; may be empty.
     #[serde(default)]
     pub heading: String,
-    /// The table's metrics that they have; all if none is named.
+    /// The metrics that these rows show; all of the table's metrics if none is named.
     #[serde(default, alias = "figures")]
     pub metrics: Vec<String>,
     /// The rows.
@@ -86,14 +87,14 @@ pub struct Row {
     pub label: String,
     /// The file of the experiment below `experiments/`, without its ending.
     pub experiment: String,
-    /// The paper's metrics as it prints them, one per column; empty where it has none.
+    /// The paper's metrics as printed, one per column; empty if the paper has none.
     #[serde(default)]
     pub paper: Vec<String>,
     /// The default number of seeds.
     #[serde(default = "one_seed")]
     pub seeds: u64,
-    /// Whether it has alternative settings: the row above falls short of the paper, and these were tried instead. Such
-    /// a row is in the table and not in the picture, which compares rows that share their settings.
+    /// Whether it has alternative settings: the row above falls short of the paper, and these were tried instead. The
+    /// table shows such a row; the figure, which compares rows with the same settings, does not.
     #[serde(default, alias = "remedy")]
     pub alternative: bool,
 }

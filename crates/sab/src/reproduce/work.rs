@@ -1,47 +1,58 @@
-//! [`Work`]: the runs that tables ask for, which of them are done, and the training and judging of the others.
+//! [`Work`]: the runs that tables need, their states, and the training and judging of those that are not done.
 
-use super::pace::{OpenTasks, Pace};
+use super::pace::Missing;
 use super::record::Record;
-use super::results::{Results, same};
+use super::results::Results;
 use super::table::{Row, Table};
+use super::wanted::Wanted;
 use crate::display::Style;
 use crate::error::{LabError, Result};
-use crate::experiment::Experiment;
-use crate::run_dir::{RunDir, atomic};
-use crate::runs::{self, AtLength, LengthOptions, judge_lengths};
-use crate::tasks::{Tally, Task};
-use crate::train::{MEMORIES, Session, Stop, checkpoint};
+use crate::run_dir::{atomic, files};
+use crate::runs::{self, AtLength, JudgeOptions, judge_lengths};
+use crate::train::{Session, Stop};
 use std::path::{Path, PathBuf};
 
 /// The command that continues after an interruption.
 const AGAIN: &str = "the same `sab reproduce`";
 
-/// How tables are run.
-#[derive(Clone, Debug, Default)]
+/// More would be a slip of the hand.
+const MOST_SEEDS: u64 = 1_000_000;
+
+/// How tables are run: flags of `sab reproduce`, whose argument `table` some of them need.
+#[derive(clap::Args, Clone, Debug, Default)]
 pub struct RunOptions {
-    /// Seeds per row, from 1, if not as the table says.
+    /// Seeds per row, from 1 [default: as the table says]
+    #[arg(long, value_name = "N", requires = "table", value_parser = clap::value_parser!(u64).range(1..=MOST_SEEDS))]
     pub seeds: Option<u64>,
-    /// Only rows whose experiment has one of these in its name; all if there are none.
+
+    /// Run only rows with this in the name of their experiment; repeat for more rows
+    #[arg(long, value_name = "TEXT", requires = "table")]
     pub only: Vec<String>,
-    /// Where data sets are, if not where the experiments say.
+
+    /// The folder of the data sets
+    #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Threads; the result does not depend on it.
-    pub threads: Option<usize>,
+
+    /// Number of threads; the result does not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+
     /// How a training is shown.
+    #[arg(skip)]
     pub style: Style,
+
     /// Asked after each update whether to stop.
+    #[arg(skip)]
     pub stop: Stop,
 }
 
-/// What happens while tables are run.
+/// A step in the running of tables.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A training begins or is resumed.
+    /// The training of a run begins or is resumed.
     Training {
-        /// The experiment.
-        name: &'a str,
-        /// Its seed.
-        seed: u64,
+        /// The run.
+        run: &'a Wanted,
         /// Runs that are done.
         done: usize,
         /// Runs in all.
@@ -49,47 +60,27 @@ pub enum Event<'a> {
         /// Estimated seconds for all that is left.
         seconds_left: Option<f64>,
     },
-    /// A model is going to be judged at other lengths.
-    Judging {
-        /// The experiment.
-        name: &'a str,
-        /// Its seed.
-        seed: u64,
-    },
-    /// It was judged at one of them.
+    /// The model of a run is about to be judged at other lengths.
+    Judging(&'a Wanted),
+    /// A model was judged at one length.
     Judged(&'a AtLength),
 }
 
-/// A run that a table asks for.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// The name of the experiment.
-    pub name: String,
-    /// The experiment with its seed.
-    pub experiment: Experiment,
-    /// The metrics that its row reports.
-    metrics: Vec<String>,
-    /// The other lengths at which its tables judge it.
-    lengths: Vec<usize>,
-    record: PathBuf,
-    run: PathBuf,
-}
-
-/// How far a run is.
+/// The state of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// There is a record, or the run directory has ended.
+    /// There is a record, or the run in the run directory has ended.
     Done {
-        /// The seconds it took.
+        /// The training time in seconds.
         seconds: Option<f64>,
         /// The lengths of its tables at which the model has not been judged.
         lengths_left: Vec<usize>,
     },
     /// Training failed, which is a result.
     Failed,
-    /// This many updates are in a checkpoint.
+    /// The latest checkpoint is of this update.
     Interrupted(u64),
-    /// Nothing is there.
+    /// There is neither a record nor a run directory.
     Missing,
 }
 
@@ -98,11 +89,11 @@ pub enum State {
 pub enum TimeLeft {
     /// Nothing is missing.
     Nothing,
-    /// About this many seconds.
+    /// An estimate in seconds.
     Seconds(f64),
-    /// None of the rows has been run here.
+    /// Unknown: none of the rows has been run here.
     Unknown,
-    /// The data of the missing runs is not there.
+    /// Unknown: the data of the missing runs was not found.
     WithoutData,
 }
 
@@ -115,83 +106,8 @@ pub struct Work<'a> {
     pub options: &'a RunOptions,
 }
 
-/// Runs that are not done, with the work in each and the work that is left of it; and the pace of those that are.
-struct Missing<'a> {
-    runs: Vec<(&'a Wanted, f64, f64)>,
-    pace: Pace,
-}
-
-impl Missing<'_> {
-    /// Estimated seconds that the runs from `place` on take.
-    fn seconds_left(&self, place: usize) -> Option<f64> {
-        self.pace.seconds(self.runs[place..].iter().map(|(_, _, left)| left).sum())
-    }
-}
-
-impl Wanted {
-    /// Updates that an interrupted run has behind it.
-    fn made(&self) -> Result<u64> {
-        if !self.run.exists() {
-            return Ok(0);
-        }
-        Ok(checkpoint::list(&RunDir::open(&self.run)?)?.into_iter().map(|(update, _)| update).max().unwrap_or(0))
-    }
-
-    /// Checks that the task has the metrics that the row reports.
-    fn check_metrics(&self, task: &dyn Task) -> Result<()> {
-        let mut known: Vec<&str> = task.metrics(&Tally::default()).into_iter().map(|(name, _)| name).collect();
-        if !self.lengths.is_empty() {
-            known.push(MEMORIES);
-        }
-        match self.metrics.iter().find(|name| !known.contains(&name.as_str())) {
-            None => Ok(()),
-            Some(name) => Err(LabError::Config(format!(
-                "the table of {} reports `{name}`, but its task has {}",
-                self.name,
-                known.join(", ")
-            ))),
-        }
-    }
-
-    /// Makes the record of the run directory, if the run has ended.
-    fn record_of(&self, failure: Option<String>) -> Result<Option<Record>> {
-        Record::of_run(&RunDir::open(&self.run)?, &self.name, failure)
-    }
-
-    /// The record of the run, if it is done: the one that is kept, or the one that its run directory gives.
-    fn found(&self) -> Result<Option<Record>> {
-        if let Some(record) = Record::load(&self.record)? {
-            same(&self.experiment, &record.config, &self.record)?;
-            return Ok(Some(record));
-        }
-        if !self.run.exists() {
-            return Ok(None);
-        }
-        let run = RunDir::open(&self.run)?;
-        same(&self.experiment, &run.experiment()?, run.path())?;
-        self.record_of(None)
-    }
-
-    /// [`found`](Self::found), and saves a record that was not there.
-    fn done(&self) -> Result<Option<Record>> {
-        let record = self.found()?;
-        match &record {
-            Some(record) if !self.record.exists() => record.save(&self.record)?,
-            _ => (),
-        }
-        Ok(record)
-    }
-
-    /// Saves the record of a run that has ended.
-    fn keep(&self, failure: Option<String>) -> Result<Option<Record>> {
-        let record = self.record_of(failure)?;
-        record.iter().try_for_each(|record| record.save(&self.record))?;
-        Ok(record)
-    }
-}
-
 impl Work<'_> {
-    /// The runs that some tables ask for, each once.
+    /// The runs that some tables need, each once.
     pub fn runs(&self, tables: &[Table]) -> Result<Vec<Wanted>> {
         let mut all: Vec<Wanted> = Vec::new();
         for table in tables {
@@ -221,7 +137,7 @@ impl Work<'_> {
         for group in &table.groups {
             let metrics: Vec<String> = table.columns(group).iter().map(|column| column.metric.name.clone()).collect();
             for row in group.rows.iter().filter(asked) {
-                let name = results.catalogue.variant(row, results.budget);
+                let name = results.catalogue.variant(&row.experiment, results.budget);
                 for seed in 1..=options.seeds.unwrap_or(row.seeds) {
                     let mut experiment = results.catalogue.experiment(&name, seed)?;
                     if let Some(data_dir) = &options.data_dir {
@@ -236,7 +152,7 @@ impl Work<'_> {
         Ok(all)
     }
 
-    /// How far each run is, and how long the missing ones take. Writes nothing.
+    /// The state of each run, and how long the missing ones take. Writes nothing.
     pub fn plan(&self, wanted: &[Wanted]) -> Result<(Vec<State>, TimeLeft)> {
         let found: Vec<Option<Record>> = wanted.iter().map(Wanted::found).collect::<Result<_>>()?;
         let state = |(wanted, record): (&Wanted, &Option<Record>)| match record {
@@ -249,7 +165,7 @@ impl Work<'_> {
             None => Ok(State::Missing),
         };
         let states = wanted.iter().zip(&found).map(state).collect::<Result<_>>()?;
-        let left = match missing(wanted, &found) {
+        let left = match Missing::of(wanted, &found) {
             Ok(missing) if missing.runs.is_empty() => TimeLeft::Nothing,
             Ok(missing) => missing.seconds_left(0).map_or(TimeLeft::Unknown, TimeLeft::Seconds),
             // Data that is not there stops a run, not a plan.
@@ -264,32 +180,27 @@ impl Work<'_> {
         wanted.iter().try_fold(0, |count, wanted| Ok(count + usize::from(wanted.done()?.is_some())))
     }
 
-    /// Trains what is not done. Finds anything wrong with data and places before it spends hours.
+    /// Trains the runs that are not done. Reports wrong data and folders that cannot be written before it spends hours.
     pub fn train(&self, wanted: &[Wanted], tell: &mut dyn FnMut(Event)) -> Result<()> {
         let found: Vec<Option<Record>> = wanted.iter().map(Wanted::done).collect::<Result<_>>()?;
-        let mut missing = missing(wanted, &found)?;
+        let mut missing = Missing::of(wanted, &found)?;
         if !missing.runs.is_empty() {
             check_writable(&self.results.folder)?;
         }
         let before = wanted.len() - missing.runs.len();
         for place in 0..missing.runs.len() {
-            let (now, work, _) = missing.runs[place];
-            tell(Event::Training {
-                name: &now.name,
-                seed: now.experiment.train.seed,
-                done: before + place,
-                of: wanted.len(),
-                seconds_left: missing.seconds_left(place),
-            });
-            let record = self.train_one(now)?;
-            missing.pace.add(work, &record);
+            let (run, work, _) = missing.runs[place];
+            let (done, seconds_left) = (before + place, missing.seconds_left(place));
+            tell(Event::Training { run, done, of: wanted.len(), seconds_left });
+            let record = self.train_one(run)?;
+            missing.add(work, &record);
         }
         Ok(())
     }
 
     fn train_one(&self, wanted: &Wanted) -> Result<Record> {
         let RunOptions { data_dir, threads, style, stop, .. } = self.options;
-        let session = Session { threads: *threads, max_seconds: None, device: None };
+        let session = Session { threads: threads.map(usize::from), ..Session::default() };
         let finished = match wanted.run.exists() {
             true => runs::resume(&wanted.run, data_dir.as_deref(), session, *style, stop.clone()),
             false => runs::begin(&wanted.run, &wanted.experiment, session, *style, stop.clone()),
@@ -303,10 +214,10 @@ impl Work<'_> {
             }
             Err(why) => return Err(why),
         };
-        record.ok_or_else(|| LabError::Run(format!("{} has ended without a summary", wanted.run.display())))
+        record.ok_or_else(|| LabError::Run(format!("{} ended without a summary", wanted.run.display())))
     }
 
-    /// Judges models at the lengths of their tables, as far as that is not done.
+    /// Judges models at those lengths of their tables at which they have not been judged.
     pub fn judge(&self, wanted: &[Wanted], tell: &mut dyn FnMut(Event)) -> Result<()> {
         for wanted in wanted.iter().filter(|wanted| !wanted.lengths.is_empty()) {
             // An interrupted call has left some lengths in the run directory.
@@ -328,12 +239,12 @@ impl Work<'_> {
                     wanted.record.display()
                 )));
             }
-            tell(Event::Judging { name: &wanted.name, seed: wanted.experiment.train.seed });
-            let RunOptions { data_dir, threads, stop, .. } = self.options.clone();
-            let options = LengthOptions { data_dir, threads, ..LengthOptions::default() };
-            judge_lengths(&wanted.run, &missing, &options, &mut |at| {
+            tell(Event::Judging(wanted));
+            let RunOptions { data_dir, threads, .. } = self.options.clone();
+            let options = JudgeOptions { data_dir, threads, ..JudgeOptions::default() };
+            judge_lengths(&wanted.run, &missing, None, &options, &mut |at| {
                 tell(Event::Judged(at));
-                match stop.asked() {
+                match self.options.stop.asked() {
                     Some(signal) => Err(LabError::Interrupted { signal, again: AGAIN.into(), update: 0 }),
                     None => Ok(()),
                 }
@@ -344,31 +255,9 @@ impl Work<'_> {
     }
 }
 
-/// The runs that are not done, their data found and their metrics known.
-fn missing<'a>(wanted: &'a [Wanted], found: &[Option<Record>]) -> Result<Missing<'a>> {
-    let mut missing = Missing { runs: Vec::new(), pace: Pace::default() };
-    let mut tasks = OpenTasks::default();
-    for (wanted, _) in wanted.iter().zip(found).filter(|(_, record)| record.is_none()) {
-        let task = tasks.of(&wanted.experiment)?;
-        wanted.check_metrics(task)?;
-        let work = |made| Pace::work(&wanted.experiment, task, made);
-        missing.runs.push((wanted, work(0)?, work(wanted.made()?)?));
-    }
-    if missing.runs.is_empty() {
-        return Ok(missing);
-    }
-    for (wanted, record) in wanted.iter().zip(found) {
-        // A row that is done needs no data any more: without it, it tells nothing of the pace.
-        if let (Some(record), Ok(task)) = (record, tasks.of(&wanted.experiment)) {
-            missing.pace.add(Pace::work(&wanted.experiment, task, 0)?, record);
-        }
-    }
-    Ok(missing)
-}
-
 /// Checks that records can be written.
 fn check_writable(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))?;
+    files::create_folder(folder)?;
     let probe = folder.join(".writable");
     atomic::write(&probe, b"")?;
     std::fs::remove_file(&probe).map_err(|why| LabError::file("remove", &probe, &why))

@@ -1,5 +1,6 @@
 //! Files that are either the old or the new ones, whatever happens while they are written.
 
+use super::files;
 use crate::error::{LabError, Result};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -35,8 +36,7 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
 
 /// Removes the remains of an interrupted write from a directory.
 pub fn clean(directory: &Path) -> Result<()> {
-    let entries = fs::read_dir(directory).map_err(|why| LabError::file("read", directory, &why))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
+    for path in files::entries(directory)? {
         if path.extension().is_some_and(|extension| extension == PARTIAL) {
             fs::remove_file(&path).map_err(|why| LabError::file("remove", &path, &why))?;
         }
@@ -45,53 +45,16 @@ pub fn clean(directory: &Path) -> Result<()> {
 }
 
 fn partial_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_os_string();
-    name.push(".");
-    name.push(PARTIAL);
-    name.into()
+    path.with_added_extension(PARTIAL)
+}
+
+/// The folder of a file or folder.
+pub(super) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A rename is on the disk when its directory is.
-pub fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     // Windows does not open directories; there renames need no help.
-    if cfg!(unix) { File::open(parent)?.sync_all() } else { Ok(()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_replaced_as_a_whole_and_nothing_else_stays() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("a.json");
-        write(&path, b"old").expect("written");
-        write(&path, b"new").expect("written again");
-        assert_eq!(fs::read(&path).expect("readable"), b"new");
-        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 1);
-    }
-
-    #[test]
-    fn a_write_that_fails_names_the_file_and_leaves_the_old_one() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("a.json");
-        write(&path, b"old").expect("written");
-        fs::create_dir(partial_of(&path)).expect("something in the way");
-        let message = write(&path, b"new").expect_err("cannot be written").to_string();
-        assert!(message.contains("a.json"), "{message}");
-        assert_eq!(fs::read(&path).expect("readable"), b"old");
-    }
-
-    #[test]
-    fn leftovers_are_cleaned_away() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        fs::write(folder.path().join("x.safetensors.partial"), b"half").expect("written");
-        fs::write(folder.path().join("x.safetensors"), b"whole").expect("written");
-        clean(folder.path()).expect("cleaned");
-        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 1);
-    }
+    if cfg!(unix) { File::open(parent(path))?.sync_all() } else { Ok(()) }
 }

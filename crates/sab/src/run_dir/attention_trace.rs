@@ -2,12 +2,10 @@
 
 use super::files;
 use crate::attention::Attention;
-use crate::error::{LabError, Result};
+use crate::error::Result;
 use crate::tasks::Split;
-use serde_json::{Value, json};
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use serde_json::json;
+use std::path::Path;
 
 /// The file's name.
 pub const FILE: &str = "attention.jsonl";
@@ -17,18 +15,16 @@ pub const SEQUENCE: (Split, u64) = (Split::Validation, 0);
 
 /// Records reminders at some points of training.
 pub struct AttentionTrace {
-    path: PathBuf,
-    file: File,
+    file: files::Lines,
     latest: Option<u64>,
 }
 
 impl AttentionTrace {
     /// Continues after `update`.
     pub fn resume(directory: &Path, update: u64) -> Result<Self> {
-        let path = directory.join(FILE);
-        let (lines, file) = files::resume_lines(&path, update, |_, _| true)?;
+        let (lines, file) = files::resume_lines(directory.join(FILE), update, |_, _| true)?;
         let latest = lines.last().and_then(|line| line["update"].as_u64());
-        Ok(Self { path, file, latest })
+        Ok(Self { file, latest })
     }
 
     /// Whether this update is recorded.
@@ -39,10 +35,8 @@ impl AttentionTrace {
     /// Adds a line.
     pub fn add(&mut self, update: u64, attention: &Attention) -> Result<()> {
         let Attention { inputs, reminded_of } = attention;
-        let line: Value = json!({ "update": update, "split": "validation", "sequence": SEQUENCE.1, "inputs": inputs,
-            "reminded_of": reminded_of });
         self.latest = Some(update);
-        // One write a line: a kill leaves at most one half-written line, which resuming drops.
-        self.file.write_all(format!("{line}\n").as_bytes()).map_err(|why| LabError::file("write", &self.path, &why))
+        self.file.add(&json!({ "update": update, "split": "validation", "sequence": SEQUENCE.1, "inputs": inputs,
+            "reminded_of": reminded_of }))
     }
 }

@@ -18,11 +18,11 @@ pub struct Environment {
     pub platform: String,
     /// The processor's name.
     pub cpu: String,
-    /// Its cores, as the system gives them to this process.
+    /// The cores that this process may use.
     pub cores: usize,
     /// Whether the fast kernels can run.
     pub avx2_fma: bool,
-    /// Memory in bytes, if the system tells.
+    /// Memory in bytes, if known.
     pub memory: Option<u64>,
     /// The devices it was trained on: one, or several in turn if it was resumed elsewhere.
     pub devices: Vec<DeviceUse>,
@@ -30,7 +30,7 @@ pub struct Environment {
     pub threads: usize,
     /// The run's seed.
     pub seed: u64,
-    /// Seconds since 1970 when the run was begun.
+    /// The start of the run in seconds since 1970.
     pub began: u64,
     /// The command line.
     pub command: Vec<String>,
@@ -44,15 +44,15 @@ impl Environment {
             burn: env!("SAB_BURN"),
             rustc: env!("SAB_RUSTC"),
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-            cpu: cpu(),
+            cpu: of_proc("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into()),
             cores: cores(),
             avx2_fma: avx2_fma(),
-            memory: memory(),
+            memory: bytes_of_proc("/proc/meminfo", "MemTotal"),
             devices: vec![device],
             threads,
             seed,
             began: now() as u64,
-            // What was typed, not where the program lies.
+            // The command as typed, not the path of the program.
             command: std::iter::once("sab".to_string()).chain(std::env::args().skip(1)).collect(),
         }
     }
@@ -65,7 +65,7 @@ pub struct DeviceUse {
     pub device: DeviceName,
     /// The name that a GPU gives itself.
     pub adapter: Option<String>,
-    /// Updates done before.
+    /// The updates made before.
     pub from_update: u64,
 }
 
@@ -103,15 +103,7 @@ fn of_proc(file: &str, key: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_string())
 }
 
-fn cpu() -> String {
-    of_proc("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into())
-}
-
-fn memory() -> Option<u64> {
-    bytes_of_proc("/proc/meminfo", "MemTotal")
-}
-
-/// Bytes of free memory, if the system tells.
+/// Bytes of free memory, if known.
 pub fn available_memory() -> Option<u64> {
     bytes_of_proc("/proc/meminfo", "MemAvailable")
 }
@@ -122,12 +114,9 @@ pub fn bytes_of_proc(file: &str, key: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-#[cfg(target_arch = "x86_64")]
 fn avx2_fma() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn avx2_fma() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
     false
 }

@@ -1,11 +1,11 @@
-//! Reading files that may be missing or incomplete: a run may still be training, or may have been killed.
+//! Files and folders that may be missing or incomplete: a run may still be training, or may have been killed.
 
 use super::atomic;
 use crate::error::{LabError, Result};
 use serde_json::Value;
 use std::fs::{File, OpenOptions};
-use std::io::ErrorKind;
-use std::path::Path;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 /// A file of JSON; none if there is no such file.
 pub fn read_json(path: &Path) -> Result<Option<Value>> {
@@ -14,7 +14,7 @@ pub fn read_json(path: &Path) -> Result<Option<Value>> {
     serde_json::from_str(&text).map(Some).map_err(wrong)
 }
 
-/// The objects of a file of JSON lines; none if there is no such file. A line that a kill has cut off is not one.
+/// The objects of a file of JSON lines; none if there is no such file. A line that a kill has cut off does not count.
 pub fn read_lines(path: &Path) -> Result<Vec<Value>> {
     let text = read_text(path)?.unwrap_or_default();
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(Value::is_object).collect())
@@ -29,16 +29,57 @@ fn read_text(path: &Path) -> Result<Option<String>> {
     }
 }
 
+/// The entries of a folder in the order of their names; none if there is no such folder.
+pub fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(why) => return Err(LabError::file("read", folder, &why)),
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+/// All files of a folder and of the folders in it; none if there is no such folder.
+pub fn below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in entries(folder)? {
+        if path.is_dir() { files.extend(below(&path)?) } else { files.push(path) }
+    }
+    Ok(files)
+}
+
+/// Creates a folder and those above it.
+pub fn create_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(|why| LabError::file("create", folder, &why))
+}
+
+/// [`atomic::write`] that creates the folder of the file if there is none.
+pub fn write_below(path: &Path, bytes: &[u8]) -> Result<()> {
+    create_folder(atomic::parent(path))?;
+    atomic::write(path, bytes)
+}
+
+/// A file of JSON lines to add to.
+pub(super) struct Lines(File, PathBuf);
+
+impl Lines {
+    pub(super) fn add(&mut self, line: &Value) -> Result<()> {
+        // One write per line: a kill leaves at most one half-written line, which resuming drops.
+        self.0.write_all(format!("{line}\n").as_bytes()).map_err(|why| LabError::file("write", &self.1, &why))
+    }
+}
+
 /// Continues a file of JSON lines after `update`: lines of later updates, which a killed run may have left, are
-/// dropped, as are those that `stays` refuses. Gives the lines that stay and the file to add to.
+/// dropped, as are those that `stays` refuses. Returns the lines that stay and the file to add to.
 pub(super) fn resume_lines(
-    path: &Path, update: u64, stays: impl Fn(&Value, u64) -> bool,
-) -> Result<(Vec<Value>, File)> {
-    let mut lines = read_lines(path)?;
-    let update_of = |line: &Value| line.get("update").and_then(Value::as_u64);
-    lines.retain(|line| update_of(line).is_some_and(|at| at <= update && stays(line, at)));
+    path: PathBuf, update: u64, stays: impl Fn(&Value, u64) -> bool,
+) -> Result<(Vec<Value>, Lines)> {
+    let mut lines = read_lines(&path)?;
+    lines.retain(|line| line["update"].as_u64().is_some_and(|at| at <= update && stays(line, at)));
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    atomic::write(path, text.as_bytes())?;
-    let file = OpenOptions::new().append(true).open(path).map_err(|why| LabError::file("write", path, &why))?;
-    Ok((lines, file))
+    atomic::write(&path, text.as_bytes())?;
+    let file = OpenOptions::new().append(true).open(&path).map_err(|why| LabError::file("write", &path, &why))?;
+    Ok((lines, Lines(file, path)))
 }

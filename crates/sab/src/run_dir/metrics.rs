@@ -5,8 +5,7 @@ use super::files;
 use crate::error::{LabError, Result};
 use crate::tensorboard::EventWriter;
 use serde_json::{Map, Value};
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The file's name.
@@ -32,29 +31,26 @@ impl Kind {
 
 /// Writes the metrics of a run.
 pub struct MetricsFile {
-    path: PathBuf,
-    file: File,
+    directory: PathBuf,
+    file: files::Lines,
     events: EventWriter,
 }
 
 impl MetricsFile {
     /// Continues after `update`: lines of later updates and of validations after the last one that the checkpoint
-    /// knows, which a killed run may have left, are dropped, and the event file is made anew from what stays.
+    /// knows, which a killed run may have left, are dropped, and the event file is rebuilt from those that stay.
     pub fn resume(directory: &Path, update: u64, last_validation: Option<u64>) -> Result<Self> {
-        let path = directory.join(FILE);
-        // The last validation comes after the last checkpoint: a kill between the two leaves a line that is made again.
+        // A kill between a validation and the next checkpoint leaves a line that is written again.
         let made_again = |line: &Value, at: u64| {
             line["kind"] == Kind::Validation.name() && last_validation.is_none_or(|last| at > last)
         };
-        let (lines, file) = files::resume_lines(&path, update, |line, at| !made_again(line, at))?;
+        let (lines, file) = files::resume_lines(directory.join(FILE), update, |line, at| !made_again(line, at))?;
         remove_event_files(directory)?;
-        let began = lines.first().and_then(|line| line.get("time")).and_then(Value::as_f64).unwrap_or_else(now);
-        let wrong = |why: std::io::Error| LabError::file("write TensorBoard events in", directory, &why);
-        let mut events = EventWriter::create(directory, began).map_err(wrong)?;
-        for line in &lines {
-            add_scalars(&mut events, line).map_err(wrong)?;
-        }
-        Ok(Self { path, file, events })
+        let began = lines.first().and_then(|line| line["time"].as_f64()).unwrap_or_else(now);
+        let mut events = EventWriter::create(directory, began).map_err(|why| wrong_events(directory, &why))?;
+        let added = lines.iter().try_for_each(|line| add_scalars(&mut events, line));
+        added.map_err(|why| wrong_events(directory, &why))?;
+        Ok(Self { directory: directory.to_path_buf(), file, events })
     }
 
     /// Adds a line.
@@ -65,17 +61,19 @@ impl MetricsFile {
         line.extend(values.iter().map(|(name, value)| ((*name).to_string(), (*value).into())));
         line.insert("seconds".into(), seconds.into());
         line.insert("time".into(), now().into());
-        let wrong = |why: std::io::Error| LabError::file("write", &self.path, &why);
         let line = Value::Object(line);
-        // One write a line: a kill leaves at most one half-written line, which resuming drops.
-        self.file.write_all(format!("{line}\n").as_bytes()).map_err(wrong)?;
-        add_scalars(&mut self.events, &line).and_then(|()| self.events.flush()).map_err(wrong)
+        self.file.add(&line)?;
+        let added = add_scalars(&mut self.events, &line).and_then(|()| self.events.flush());
+        added.map_err(|why| wrong_events(&self.directory, &why))
     }
 }
 
+fn wrong_events(directory: &Path, why: &std::io::Error) -> LabError {
+    LabError::file("write TensorBoard events in", directory, why)
+}
+
 fn remove_event_files(directory: &Path) -> Result<()> {
-    let entries = fs::read_dir(directory).map_err(|why| LabError::file("read", directory, &why))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
+    for path in files::entries(directory)? {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if name.starts_with("events.out.tfevents") {
             fs::remove_file(&path).map_err(|why| LabError::file("remove", &path, &why))?;
@@ -86,32 +84,12 @@ fn remove_event_files(directory: &Path) -> Result<()> {
 
 /// The numbers of a line as scalars named after its kind.
 fn add_scalars(events: &mut EventWriter, line: &Value) -> std::io::Result<()> {
-    let number = |key: &str| line.get(key).and_then(Value::as_f64);
-    let (Some(update), Some(time)) = (line.get("update").and_then(Value::as_u64), number("time")) else {
-        return Ok(());
-    };
-    let kind = line.get("kind").and_then(Value::as_str).unwrap_or("train");
+    let (Some(update), Some(time)) = (line["update"].as_u64(), line["time"].as_f64()) else { return Ok(()) };
+    let kind = line["kind"].as_str().unwrap_or("train");
     for (name, value) in line.as_object().into_iter().flatten() {
         if let (Some(value), false) = (value.as_f64(), ["update", "seconds", "time"].contains(&name.as_str())) {
             events.scalar(&format!("{kind}/{name}"), update, time, value)?;
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_validation_that_the_checkpoint_does_not_know_is_made_again() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let line = |kind: &str, update: u64| format!("{{\"kind\":\"{kind}\",\"update\":{update},\"time\":1.0}}\n");
-        let text = line("validation", 16) + &line("train", 20) + &line("validation", 20);
-        fs::write(folder.path().join(FILE), text).expect("a file");
-        MetricsFile::resume(folder.path(), 20, Some(16)).expect("metrics");
-        let kept = files::read_lines(&folder.path().join(FILE)).expect("lines");
-        let kept: Vec<_> = kept.iter().map(|line| (line["kind"].as_str(), line["update"].as_u64())).collect();
-        assert_eq!(kept, [(Some("validation"), Some(16)), (Some("train"), Some(20))]);
-    }
 }

@@ -4,8 +4,8 @@
 //! config.toml         the resolved experiment
 //! environment.json    versions, machine, devices, threads, seed
 //! metrics.jsonl       a line every few updates and at each validation
-//! events.out.tfevents.*   the same for TensorBoard
-//! attention.jsonl     the reminders of one sequence at some points of training
+//! events.out.tfevents.*   the same metrics for TensorBoard
+//! attention.jsonl     the reminders of one sequence at several points of training
 //! checkpoints/        the states that a run can resume from
 //! model.safetensors   the best model so far, as PyTorch orders it
 //! config.json         the model's settings and the facts it needs about its data
@@ -48,12 +48,8 @@ pub struct RunDir {
     path: PathBuf,
 }
 
-/// Keeps other processes from training in the directory while it lives.
-#[derive(Debug)]
-pub struct RunLock(#[allow(dead_code, reason = "closing the file gives the lock up")] File);
-
 impl RunDir {
-    /// Creates a run directory. It appears with everything that resuming needs, or not at all.
+    /// Creates a run directory. It appears complete, with everything that resuming needs, or not at all.
     pub fn create(
         path: &Path, experiment: &Experiment, model: &ModelConfig, environment: &Environment,
     ) -> Result<Self> {
@@ -63,15 +59,11 @@ impl RunDir {
                 "{path} exists already: `sab train --resume {path}` continues it, another --run DIR starts a new run"
             )));
         }
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        fs::create_dir_all(parent).map_err(|why| LabError::file("create", parent, &why))?;
+        let parent = atomic::parent(path);
+        files::create_folder(parent)?;
         let fresh = parent.join(format!(".sab-new-{}-{}", std::process::id(), environment.began));
         let fill = || {
-            let folder = fresh.join(CHECKPOINTS);
-            fs::create_dir_all(&folder).map_err(|why| LabError::file("create", &folder, &why))?;
+            files::create_folder(&fresh.join(CHECKPOINTS))?;
             atomic::write(&fresh.join(CONFIG), experiment.to_toml()?.as_bytes())?;
             atomic::write_json(&fresh.join(ENVIRONMENT), environment)?;
             model.save(&fresh)?;
@@ -79,10 +71,8 @@ impl RunDir {
                 .and_then(|()| atomic::sync_parent(path))
                 .map_err(|why| LabError::file("create", path, &why))
         };
-        fill().inspect_err(|_| {
-            // The first error is the one to report.
-            let _ = fs::remove_dir_all(&fresh);
-        })?;
+        // The first error is the one to report.
+        fill().inspect_err(|_| _ = fs::remove_dir_all(&fresh))?;
         Ok(Self { path: path.to_path_buf() })
     }
 
@@ -106,12 +96,12 @@ impl RunDir {
         )))
     }
 
-    /// Keeps other processes from training here.
-    pub fn lock(&self) -> Result<RunLock> {
+    /// Keeps other processes from training here until the returned file is closed.
+    pub fn lock(&self) -> Result<File> {
         let path = self.path.join(LOCK);
         let file = File::create(&path).map_err(|why| LabError::file("write", &path, &why))?;
         match file.try_lock() {
-            Ok(()) => Ok(RunLock(file)),
+            Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => {
                 Err(LabError::Run(format!("another process is training in {}", self.path.display())))
             }

@@ -1,33 +1,23 @@
 //! The end of a run: the test of its best model, the summary and the pictures.
 
-use super::picture;
-use crate::attention::attends;
+use super::{Finished, picture};
 use crate::error::Result;
 use crate::experiment::Experiment;
 use crate::models::Model;
 use crate::run_dir::{RunDir, SUMMARY, atomic};
-use crate::tasks::{Metrics, Split, Task, as_json};
+use crate::tasks::{Split, Task, as_json};
 use crate::train::checkpoint::TrainState;
 use crate::train::{Judgement, StopReason, evaluate};
 use burn::tensor::Device;
 use serde_json::json;
-use std::path::PathBuf;
-
-/// The results of a finished run.
-pub(super) struct Outcome {
-    pub(super) validation: Metrics,
-    pub(super) test: Metrics,
-    pub(super) summary: serde_json::Value,
-    pub(super) pictures: Vec<PathBuf>,
-}
 
 /// Tests the best model and writes the summary and the pictures.
 pub(super) fn conclude(
-    run: &RunDir, experiment: &Experiment, task: &dyn Task, model: &Model, state: &TrainState, stop_reason: StopReason,
+    run: RunDir, experiment: Experiment, task: &dyn Task, (model, state, stop_reason): (Model, TrainState, StopReason),
     (threads, device): (usize, &Device),
-) -> Result<Outcome> {
+) -> Result<Finished> {
     let settings = &experiment.train;
-    let judge = |split, most| evaluate(model, task, split, settings.batch, most, threads, device);
+    let judge = |split, most| evaluate(&model, task, split, settings.batch, most, threads, device);
     let validation = judge(Split::Validation, settings.validation_batches)?.metrics;
     let Judgement { metrics: test, sequences: test_sequences, .. } = judge(Split::Test, settings.test_batches)?;
     let summary = json!({
@@ -48,13 +38,15 @@ pub(super) fn conclude(
         "validation": as_json(&validation),
         "test": as_json(&test),
     });
-    let pictures = match model {
-        Model::Sab(model) if attends(model) => {
-            picture::draw(model, experiment, task, run.path(), &picture::Choice::usual(task), device)?
+    let pictures = match &model {
+        Model::Sab(model) => {
+            // Only the answers of the copy task.
+            let last = Some(task.graded_steps()).filter(|steps| *steps > 0);
+            picture::draw(model, &experiment, task, run.path(), &picture::Choice { sequence: 0, last }, device)?
         }
-        _ => Vec::new(),
+        Model::Transformer(_) => Vec::new(),
     };
-    // Last, because a run with a summary counts as complete.
+    // Written last, because a run with a summary counts as complete.
     atomic::write_json(&run.file(SUMMARY), &summary)?;
-    Ok(Outcome { validation, test, summary, pictures })
+    Ok(Finished { run, experiment, model, state, stop_reason, validation, test, summary, pictures })
 }

@@ -16,17 +16,26 @@ use std::time::Instant;
 /// Why a model has no metrics at a length.
 pub const OVERFLOWED: &str = "the states of the model overflow";
 
-/// How a model is judged at other lengths.
-#[derive(Clone, Debug, Default)]
-pub struct LengthOptions {
-    /// Sequences at each length; by default fewer of longer ones.
-    pub sequences: Option<usize>,
-    /// Where data sets are, if not where they were.
+/// How a trained model is judged.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct JudgeOptions {
+    /// The folder of the data sets, if it has moved since training
+    #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Threads; all cores by default. The result does not depend on it.
-    pub threads: Option<usize>,
-    /// Where to run the model.
+
+    /// Number of threads; the result does not depend on it [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+
+    /// The device to run the model on
+    #[arg(long, value_enum, value_name = "DEVICE", default_value = "cpu")]
     pub device: DeviceName,
+}
+
+impl JudgeOptions {
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.map_or_else(cores, usize::from)
+    }
 }
 
 /// A model at one length.
@@ -45,45 +54,54 @@ fn usual_sequences(length: usize) -> usize {
     (200_000 / length.max(1)).clamp(10, 500)
 }
 
-/// Judges the model of the run directory `run` at some lengths and returns what `transfer.json` in it then says, which
-/// is also what was found there before about the same model.
+/// Judges the model of the run directory `run` at some lengths, adds the results to its `transfer.json` and returns the
+/// content of that file. Earlier results of the same model stay. There are `sequences` at each length; by default,
+/// fewer of longer ones.
 ///
-/// `found` hears of each length as soon as it is judged and saved; an error that it returns ends the work.
+/// Calls `found` with each length as soon as it is judged and saved; an error that it returns ends the work.
 ///
 /// ```no_run
-/// use sab::runs::{LengthOptions, judge_lengths};
+/// use sab::runs::{JudgeOptions, judge_lengths};
 /// use std::path::Path;
 ///
-/// judge_lengths(Path::new("runs/mine"), &[100, 5000], &LengthOptions::default(), &mut |at| {
+/// judge_lengths(Path::new("runs/mine"), &[100, 5000], None, &JudgeOptions::default(), &mut |at| {
 ///     println!("{}: {:?}", at.length, at.judgement);
 ///     Ok(())
 /// })?;
 /// # Ok::<(), sab::LabError>(())
 /// ```
 pub fn judge_lengths(
-    run: &Path, lengths: &[usize], options: &LengthOptions, found: &mut dyn FnMut(&AtLength) -> Result<()>,
+    run: &Path, lengths: &[usize], sequences: Option<usize>, options: &JudgeOptions,
+    found: &mut dyn FnMut(&AtLength) -> Result<()>,
 ) -> Result<Value> {
-    let trained = Trained::open_on(options.device, run, options.data_dir.as_deref())?;
+    let trained = Trained::open(run, options.data_dir.as_deref(), options.device)?;
     // All lengths are checked before the first is judged, which may take long.
     let at_length = |length: &usize| Ok((*length, trained.experiment.task.clone().with_length(*length)?));
     let lengths: Vec<(usize, TaskSettings)> = lengths.iter().map(at_length).collect::<Result<_>>()?;
-    let path = trained.run.file(TRANSFER);
+    let (path, rows) = (trained.run.file(TRANSFER), trained.experiment.train.batch);
     let mut results = earlier(&path, trained.update)?;
+    let document = |results: &BTreeMap<usize, Value>| {
+        let (trained_at, lengths) = (trained.experiment.task.length(), results.values().collect::<Vec<_>>());
+        json!({ "run": run, "trained_at": trained_at, "update": trained.update, "lengths": lengths })
+    };
     for (length, settings) in lengths {
-        let sequences = options.sequences.unwrap_or_else(|| usual_sequences(length));
-        let began = Instant::now();
-        let judgement = match judge(&trained, settings, sequences, options.threads.unwrap_or_else(cores)) {
+        let sequences = sequences.unwrap_or_else(|| usual_sequences(length));
+        let (began, rows) = (Instant::now(), rows.min(sequences));
+        let task = trained.task_as(&settings.with_test_sequences(sequences))?;
+        let most = Some(sequences.div_ceil(rows) as u64);
+        let judged = evaluate(&trained.model, &*task, Split::Test, rows, most, options.threads(), &trained.device);
+        let judgement = match judged {
             // States that grow from step to step overflow at some length. That is a result.
             Err(LabError::Model(SabError::NonFinite { .. })) => None,
-            judgement => Some(judgement?),
+            judged => Some(judged?),
         };
         let at = AtLength { length, judgement, seconds: began.elapsed().as_secs_f64() };
         results.insert(length, entry(&at));
         // After each length, so that nothing that took long is lost.
-        atomic::write_json(&path, &document(run, &trained, &results))?;
+        atomic::write_json(&path, &document(&results))?;
         found(&at)?;
     }
-    Ok(document(run, &trained, &results))
+    Ok(document(&results))
 }
 
 fn entry(at: &AtLength) -> Value {
@@ -91,16 +109,8 @@ fn entry(at: &AtLength) -> Value {
         return json!({ "length": at.length, "failure": OVERFLOWED, "metrics": {}, "seconds": at.seconds });
     };
     let mut metrics = as_json(metrics);
-    if let Some(memories) = memories {
-        metrics.insert(MEMORIES.into(), json!(memories));
-    }
+    metrics.extend(memories.map(|memories| (MEMORIES.into(), json!(memories))));
     json!({ "length": at.length, "sequences": sequences, "metrics": metrics, "seconds": at.seconds })
-}
-
-fn document(run: &Path, trained: &Trained, results: &BTreeMap<usize, Value>) -> Value {
-    let trained_at = trained.experiment.task.length();
-    let lengths: Vec<&Value> = results.values().collect();
-    json!({ "run": run, "trained_at": trained_at, "update": trained.update, "lengths": lengths })
 }
 
 /// The results of an earlier call for the same model.
@@ -110,11 +120,4 @@ fn earlier(path: &Path, update: Option<u64>) -> Result<BTreeMap<usize, Value>> {
     let document = read.filter(|document| update.is_some() && document["update"].as_u64() == update);
     let results = document.as_ref().and_then(|document| document["lengths"].as_array()).cloned().unwrap_or_default();
     Ok(results.into_iter().filter_map(|result| Some((result["length"].as_u64()? as usize, result))).collect())
-}
-
-fn judge(trained: &Trained, settings: TaskSettings, sequences: usize, threads: usize) -> Result<Judgement> {
-    let task = trained.task_as(&settings.with_test_sequences(sequences))?;
-    let rows = trained.experiment.train.batch.min(sequences);
-    let most = sequences.div_ceil(rows) as u64;
-    evaluate(&trained.model, &*task, Split::Test, rows, Some(most), threads, &trained.device)
 }

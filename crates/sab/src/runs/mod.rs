@@ -1,6 +1,7 @@
-//! Whole runs, as `sab train` makes them: from an experiment to a run directory with a trained model and its result.
+//! Whole runs, as `sab train` does them: from an experiment to a run directory with a trained model and its result.
 //!
 //! ```no_run
+//! use sab::device::DeviceName;
 //! use sab::display::Style;
 //! use sab::experiment::Experiment;
 //! use sab::runs::{self, Trained};
@@ -10,7 +11,7 @@
 //! let experiment = Experiment::of_text("[task]\nname = \"copy\"\nlength = 30", "here", &[])?;
 //! let done = runs::begin(Path::new("runs/mine"), &experiment, Session::default(), Style::Auto, Stop::default())?;
 //! println!("{:?}", done.test);
-//! let trained = Trained::open(Path::new("runs/mine"), None)?; // now, or in another program
+//! let trained = Trained::open(Path::new("runs/mine"), None, DeviceName::Cpu)?; // now, or in another program
 //! # Ok::<(), sab::LabError>(())
 //! ```
 
@@ -19,7 +20,7 @@ mod lengths;
 pub(crate) mod picture;
 mod trained;
 
-pub use lengths::{AtLength, LengthOptions, OVERFLOWED, judge_lengths};
+pub use lengths::{AtLength, JudgeOptions, OVERFLOWED, judge_lengths};
 pub use trained::Trained;
 
 use crate::data::DataError;
@@ -126,17 +127,16 @@ fn train(
     run: RunDir, experiment: Experiment, task: &dyn Task, session: Session, style: Style, stop: Stop,
 ) -> Result<Finished> {
     let _lock = run.lock()?;
-    use_threads(session.threads.or(experiment.train.threads));
+    let threads = session.threads.or(experiment.train.threads).unwrap_or_else(cores);
+    // The pool of Burn's own operations. A process can set it only once; later calls change nothing.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
     let mut display = display(style, &experiment.short_name());
     let mut trainer = Trainer::resume(&run, task, session, stop, &mut *display)?;
     let (threads, device) = (trainer.threads(), trainer.device().clone().inner());
     introduce(&mut trainer, &run, &experiment, task);
     let (model, state, stop_reason) = trainer.run()?;
     display.note(NoteKind::Info, &format!("{}; testing the best model", stop_reason.describe()));
-    let outcome = conclude(&run, &experiment, task, &model, &state, stop_reason, (threads, &device))?;
-    drop(display);
-    let conclusion::Outcome { validation, test, summary, pictures } = outcome;
-    Ok(Finished { run, experiment, model, state, stop_reason, validation, test, summary, pictures })
+    conclude(run, experiment, task, (model, state, stop_reason), (threads, &device))
 }
 
 /// Refuses a run that cannot fit into memory: a process that runs out of memory leaves no message. A GPU has its own
@@ -150,63 +150,32 @@ fn check_memory(experiment: &Experiment, task: &dyn Task, device: DeviceName) ->
     let Some(have) = available_memory().filter(|have| needed > *have as f64) else { return Ok(()) };
     let gib = |bytes: f64| bytes / (1_u64 << 30) as f64;
     Err(LabError::Config(format!(
-        "a batch of {rows} sequences of {steps} steps takes {:.1} GiB or more, and {:.1} GiB are free: make --batch, \
-         --length or --hidden smaller",
+        "a batch of {rows} sequences of {steps} steps takes {:.1} GiB or more, and {:.1} GiB are free: reduce \
+         --batch, --length or --hidden",
         gib(needed),
         gib(have as f64)
     )))
 }
 
-/// Sets the threads of the pool that Burn's own operations use.
-fn use_threads(threads: Option<usize>) {
-    // A process can set it only once; later calls change nothing.
-    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or_else(cores)).build_global();
-}
-
 /// Announces the run.
 fn introduce(trainer: &mut Trainer, run: &RunDir, experiment: &Experiment, task: &dyn Task) {
     let (done, budget, threads) = (trainer.state().update, trainer.budget(), trainer.threads());
-    let going_on = match done {
+    let place = match trainer.device_use() {
+        DeviceUse { device: DeviceName::Cpu, .. } => format!("{threads} thread{}", if threads == 1 { "" } else { "s" }),
+        gpu => gpu.to_string(),
+    };
+    let length = experiment.task.length().map_or(String::new(), |length| format!(" at length {length}"));
+    let (name, batch, seed) = (experiment.task.name(), experiment.train.batch, experiment.train.seed);
+    trainer
+        .announce(&format!("learning `{name}`{length}: {budget} updates of {batch} sequences, seed {seed}, {place}"));
+    let progress = match done {
         0 => String::new(),
         done if done >= budget => format!("; all {done} updates are done"),
         done => format!(", continuing from update {done}"),
     };
     let folder = run.path().display();
-    let device = trainer.device_use().clone();
-    trainer.announce(&format!("{}", Settings { experiment, budget, threads, device: &device }));
-    trainer.announce(&format!("writing to {folder}{going_on}; Ctrl-C saves a checkpoint and stops"));
-    if let Some(found) = task.describe() {
-        trainer.announce(&found);
-    }
-    if let Some(note) = task.facts().note {
-        trainer.announce(&note);
-    }
-}
-
-/// The training in one sentence.
-struct Settings<'a> {
-    experiment: &'a Experiment,
-    budget: u64,
-    threads: usize,
-    device: &'a DeviceUse,
-}
-
-impl std::fmt::Display for Settings<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (train, threads) = (&self.experiment.train, self.threads);
-        let length = self.experiment.task.length().map_or(String::new(), |length| format!(" at length {length}"));
-        let plural = if threads == 1 { "" } else { "s" };
-        let place = match self.device {
-            DeviceUse { device: DeviceName::Cpu, .. } => format!("{threads} thread{plural}"),
-            gpu => gpu.to_string(),
-        };
-        write!(
-            f,
-            "learning `{}`{length}: {} updates of {} sequences, seed {}, {place}",
-            self.experiment.task.name(),
-            self.budget,
-            train.batch,
-            train.seed
-        )
+    trainer.announce(&format!("writing to {folder}{progress}; Ctrl-C saves a checkpoint and stops"));
+    for text in [task.describe(), task.facts().note].into_iter().flatten() {
+        trainer.announce(&text);
     }
 }

@@ -1,9 +1,9 @@
 //! `attention.png`, `.svg` and `.json`: the attention of a model on one test sequence.
 
 use crate::attention::Attention;
-use crate::error::{LabError, Result};
+use crate::error::Result;
 use crate::experiment::Experiment;
-use crate::heat_map::{HeatMapError, HeatMaps};
+use crate::heat_map::HeatMaps;
 use crate::models::SabModel;
 use crate::run_dir::atomic;
 use crate::tasks::{Split, Task};
@@ -11,20 +11,13 @@ use burn::tensor::Device;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// The sequence and the steps to draw.
+/// The test sequence to draw, and how many of its last steps if not all.
 pub(crate) struct Choice {
     pub(crate) sequence: u64,
     pub(crate) last: Option<usize>,
 }
 
-impl Choice {
-    /// The first test sequence; only the answers of the copy task.
-    pub(crate) fn usual(task: &dyn Task) -> Self {
-        Self { sequence: 0, last: (task.graded_steps() > 0).then(|| task.graded_steps()) }
-    }
-}
-
-/// Draws the attention on one test sequence and returns the files.
+/// Draws the attention on one test sequence and returns the files; none if the model does not attend.
 pub(crate) fn draw(
     model: &SabModel, experiment: &Experiment, task: &dyn Task, folder: &Path, choice: &Choice, device: &Device,
 ) -> Result<Vec<PathBuf>> {
@@ -32,15 +25,10 @@ pub(crate) fn draw(
         return Ok(Vec::new());
     };
     let title = format!("{}, test sequence {}", experiment.short_name(), choice.sequence);
-    let map = match choice.last {
-        Some(steps) => attention.heat_map(title).last_rows(steps.max(1)),
-        None => attention.heat_map(title),
-    };
-    let map = HeatMaps(vec![map]);
+    let picture = HeatMaps(vec![attention.heat_map(title, choice.last)]).draw()?;
     let [png, svg, numbers] = ["png", "svg", "json"].map(|kind| folder.join(format!("attention.{kind}")));
-    let wrong = |why: HeatMapError| LabError::Run(format!("cannot draw the attention: {why}"));
-    atomic::write(&png, &map.to_png().map_err(wrong)?)?;
-    atomic::write(&svg, map.to_svg().map_err(wrong)?.as_bytes())?;
+    atomic::write(&png, &picture.to_png()?)?;
+    atomic::write(&svg, picture.to_svg().as_bytes())?;
     atomic::write_json(&numbers, &as_numbers(experiment, choice, &attention))?;
     Ok(vec![png, svg, numbers])
 }

@@ -29,13 +29,9 @@ pub struct Trained {
 }
 
 impl Trained {
-    /// Reads the run at `path` for the CPU. `data_dir` names the place of data sets, if it has changed.
-    pub fn open(path: &Path, data_dir: Option<&Path>) -> Result<Self> {
-        Self::open_on(DeviceName::Cpu, path, data_dir)
-    }
-
-    /// [`open`](Trained::open) on any device, whatever device the run was trained on.
-    pub fn open_on(device: DeviceName, path: &Path, data_dir: Option<&Path>) -> Result<Self> {
+    /// Reads the run at `path` for any device, whatever device it was trained on. `data_dir` names the place of data
+    /// sets, if it has changed.
+    pub fn open(path: &Path, data_dir: Option<&Path>, device: DeviceName) -> Result<Self> {
         let run = RunDir::open(path)?;
         let mut experiment = run.experiment()?;
         if let Some(data_dir) = data_dir {
@@ -46,8 +42,8 @@ impl Trained {
         Ok(Self { run, experiment, model, config, update, device })
     }
 
-    /// The task that it learned, with its data. A table or text that has changed since is an error: nobody knows which
-    /// part of it was trained on.
+    /// The task of the run, with its data. A table or text that has changed since is an error, because the split into
+    /// training and test data is no longer known.
     pub fn task(&self) -> Result<Box<dyn Task>> {
         self.task_as(&self.experiment.task)
     }
@@ -69,12 +65,7 @@ impl Trained {
 
     /// Judges the model on all of another table or text.
     pub fn judge_file(&self, file: &Path, threads: usize) -> Result<Judgement> {
-        let (task, rows) = (self.task_of_file(file)?, self.experiment.train.batch);
-        evaluate(&self.model, &*task, Split::Test, rows, None, threads, &self.device)
-    }
-
-    /// A task with all of another table or text.
-    pub fn task_of_file(&self, file: &Path) -> Result<Box<dyn Task>> {
-        crate::tasks::open_file(&self.experiment.task, &self.config.facts, file)
+        let task = crate::tasks::open_file(&self.experiment.task, &self.config.facts, file)?;
+        evaluate(&self.model, &*task, Split::Test, self.experiment.train.batch, None, threads, &self.device)
     }
 }

@@ -19,7 +19,7 @@ fn every_row_of_the_paper_is_an_experiment_and_every_experiment_is_a_row() {
         let table = catalogue.table(name).expect(name);
         for row in table.rows() {
             for budget in [Budget::Cpu, Budget::Paper] {
-                let variant = catalogue.variant(row, budget);
+                let variant = catalogue.variant(&row.experiment, budget);
                 catalogue.experiment(&variant, 7).unwrap_or_else(|why| panic!("{variant}: {why}"));
                 used.insert(variant);
             }
@@ -93,7 +93,7 @@ fn every_record_belongs_to_a_table() {
     let mut shown = BTreeSet::new();
     for name in results.names().expect("names") {
         let table = results.table(&name).expect(&name);
-        shown.extend(table.rows().map(|row| results.catalogue.variant(row, Budget::Cpu)));
+        shown.extend(table.rows().map(|row| results.catalogue.variant(&row.experiment, Budget::Cpu)));
     }
     for (path, _) in everything(&results.folder.join("records")) {
         let name = path.parent().expect("a folder").strip_prefix(results.folder.join("records")).expect("below");
@@ -107,7 +107,8 @@ fn rows_of_a_text_table_have_the_same_size() {
     for name in ["ptb", "text8"] {
         for budget in [Budget::Cpu, Budget::Paper] {
             let size = |row: &sab::reproduce::Row| {
-                let experiment = catalogue.experiment(&catalogue.variant(row, budget), 1).expect("an experiment");
+                let experiment =
+                    catalogue.experiment(&catalogue.variant(&row.experiment, budget), 1).expect("an experiment");
                 let sab::experiment::ModelSettings::Sab(model) = &experiment.model else { panic!("not recurrent") };
                 (model.hidden, experiment.task.clone(), experiment.train.clone())
             };

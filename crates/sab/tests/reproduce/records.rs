@@ -16,7 +16,7 @@ fn a_record_of_another_experiment_is_not_taken_for_this_one() {
     // Neither is a run directory without a record.
     std::fs::remove_dir_all(place.path("out/records")).expect("removed");
     let message = place.fails(4, &reproduce(&["--only", "lstm"]));
-    assert!(message.contains("out/runs/small/lstm/seed1 is of another experiment"), "{message}");
+    assert!(message.contains("out/runs/small/lstm/seed1 belongs to another experiment"), "{message}");
     // How often something is written does not make another experiment of it.
     let other = experiment("k_top = 0", "updates = 40").replace("log_every = 2", "log_every = 10");
     place.write("mine/small/lstm.toml", other);
@@ -126,8 +126,8 @@ fn the_library_runs_a_table_and_reports_to_a_callback() {
     let mut told = Vec::new();
     let mut tell = |event: Event| {
         told.push(match event {
-            Event::Training { name, done, of, .. } => format!("train {name} {done}/{of}"),
-            Event::Judging { name, seed } => format!("judge {name} {seed}"),
+            Event::Training { run, done, of, .. } => format!("train {} {done}/{of}", run.name),
+            Event::Judging(run) => format!("judge {} {}", run.name, run.experiment.train.seed),
             Event::Judged(at) => format!("T={}", at.length),
         });
     };

@@ -129,6 +129,13 @@ fn the_attention_of_a_picture_is_kept_with_the_record() {
     assert!(std::fs::read(place.path("out/small-focus.svg")).expect("a picture") == drawn, "another picture");
     let kept = std::fs::read_to_string(place.path("out/records/small/sab/seed1.attention.jsonl")).expect("kept");
     assert_eq!(kept.lines().count(), 2);
+    // A run that is still training has no attention of its last update yet.
+    place.write("out/runs/small/sab/seed1/attention.jsonl", kept.lines().next().expect("a line"));
+    let early = stderr(&place.sab(&reproduce(&["--table-only"])));
+    assert!(early.contains("the attention figure of small is not drawn"), "{early}");
+    place.write("out/runs/small/sab/seed1/summary.json", "{}");
+    let message = place.fails(2, &reproduce(&["--table-only"]));
+    assert!(message.contains("the attention of update 60 is asked for"), "{message}");
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Run the experiments of a table of the paper and make the table
 ///
-/// Runs that are done are skipped, interrupted runs continue, missing runs begin. The table and a record of each run go
-/// to --results. `sab train RECORD.json` runs the experiment of a record again.
+/// Finished runs are skipped, interrupted runs continue, missing runs begin. The table and a record of each run are
+/// written to --results. `sab train RECORD.json` runs the experiment of a record again.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ReproduceArguments {
@@ -20,23 +20,18 @@ pub struct ReproduceArguments {
     #[arg(value_name = "TABLE")]
     table: Option<String>,
 
-    /// Seeds per row, from 1 [default: as the table says]
-    #[arg(long, value_name = "N", requires = "table", value_parser = clap::value_parser!(u64).range(1..=MOST_SEEDS))]
-    seeds: Option<u64>,
+    #[command(flatten)]
+    options: RunOptions,
 
-    /// Only rows whose experiment has this in its name; can be given again
-    #[arg(long, value_name = "TEXT", requires = "table")]
-    only: Vec<String>,
-
-    /// Run nothing and write nothing: list what is done, what is missing and about how long it takes
+    /// Run nothing and write nothing: list the runs, done or missing, and estimate the time left
     #[arg(long, requires = "table")]
     dry_run: bool,
 
-    /// Run nothing: make the table from the records that are there
+    /// Run nothing: make the table from existing records
     #[arg(long, conflicts_with = "dry_run", requires = "table")]
     table_only: bool,
 
-    /// The files to make of a table, separated by commas
+    /// The formats to write a table in, separated by commas
     #[arg(
         long,
         value_enum,
@@ -47,7 +42,7 @@ pub struct ReproduceArguments {
     )]
     formats: Vec<Format>,
 
-    /// Fill the table blocks of a Markdown page from the records; can be given again
+    /// Fill the table blocks of a Markdown page from the records; repeat for more pages
     #[arg(long, value_name = "PAGE", conflicts_with = "table")]
     fill: Vec<PathBuf>,
 
@@ -58,20 +53,12 @@ pub struct ReproduceArguments {
     #[command(flatten)]
     kept: Kept,
 
-    /// Where data sets are
-    #[arg(long, value_name = "DIR", env = "SAB_DATA_DIR")]
-    data_dir: Option<PathBuf>,
-
-    /// Threads; the result does not depend on it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
-
-    /// Show only which run begins and which ends
+    /// Show only the start of each run
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// Which experiments, and where results are.
+/// The experiments, and the folders of results.
 #[derive(Args, Debug)]
 pub(super) struct Kept {
     /// How much to spend on a row
@@ -104,15 +91,12 @@ impl Kept {
 
 const EXAMPLES: &str = "\
 Examples:
-  sab reproduce                                   the tables
-  sab reproduce copy --only 100- --dry-run        the runs for copying at T=100, and their time
+  sab reproduce                                   list the tables
+  sab reproduce copy --only 100- --dry-run        list the runs for copying at T=100, and their time
   sab reproduce copy --only 100-sab --seeds 3
   sab reproduce pmnist --data-dir data --budget paper
-  sab reproduce all --results results --table-only                   tables from records
+  sab reproduce all --results results --table-only                   make all tables from records
   sab reproduce copy --results results --table-only --formats csv,tex,json,svg";
-
-/// More would be a slip of the hand.
-const MOST_SEEDS: u64 = 1_000_000;
 
 pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
     let results = arguments.kept.open()?;
@@ -137,7 +121,8 @@ pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
         )));
     }
     let stop = if arguments.dry_run || arguments.table_only { Stop::default() } else { Stop::on_signals()? };
-    let options = arguments.options(stop);
+    let style = if arguments.quiet { Style::Quiet } else { Style::Auto };
+    let options = RunOptions { style, stop, ..arguments.options.clone() };
     let work = Work { results: &results, options: &options };
     let (of_records, to_run): (Vec<Table>, Vec<Table>) = tables.iter().cloned().partition(|table| table.of_records);
     let wanted = work.runs(&to_run)?;
@@ -156,27 +141,18 @@ pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
     tables.iter().try_for_each(|table| write(&results, table, &arguments.formats))
 }
 
-impl ReproduceArguments {
-    fn options(&self, stop: Stop) -> RunOptions {
-        RunOptions {
-            seeds: self.seeds,
-            only: self.only.clone(),
-            data_dir: self.data_dir.clone(),
-            threads: self.threads.map(usize::from),
-            style: if self.quiet { Style::Quiet } else { Style::Auto },
-            stop,
-        }
-    }
+fn named(run: &Wanted) -> String {
+    format!("{}, seed {}", run.name, run.experiment.train.seed)
 }
 
-/// Says on stderr what happens.
+/// Reports progress on stderr.
 fn tell(event: Event) {
     match event {
-        Event::Training { name, seed, done, of, seconds_left } => {
+        Event::Training { run, done, of, seconds_left } => {
             let left = seconds_left.map_or(String::new(), |left| format!(", about {} left", duration(left)));
-            eprintln!("run {} of {of}: {name}, seed {seed} ({done} done{left})", done + 1);
+            eprintln!("run {} of {of}: {} ({done} done{left})", done + 1, named(run));
         }
-        Event::Judging { name, seed } => eprintln!("{name}, seed {seed}, at other lengths"),
+        Event::Judging(run) => eprintln!("{}, at other lengths", named(run)),
         Event::Judged(at) => eprint!("{}", transfer::line(at)),
     }
 }
@@ -210,7 +186,7 @@ fn list(results: &Results) -> Result<()> {
     print(&text)
 }
 
-/// Lists what is done and what is missing.
+/// Lists the runs, done or missing.
 fn plan(work: &Work, wanted: &[Wanted]) -> Result<()> {
     let (states, left) = work.plan(wanted)?;
     let in_words = |state: &State| match state {
