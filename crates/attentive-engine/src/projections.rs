@@ -143,9 +143,12 @@ impl<'a> ProjectionView<'a> {
         search: &mut Search,
     ) -> bool {
         let (problem, padded) = (self.problem, self.problem.padded);
+        let (first, slots) = (problem.slot(row, 0), memory.newest() + 1);
+        if !MemoryIndex::pays(slots, memory.live().map_or(slots, <[u32]>::len), kept) {
+            return false;
+        }
         let scorer = problem.model.scorer.part();
         let Some(bounds) = scorer.bounds() else { return false };
-        let (first, slots) = (problem.slot(row, 0), memory.newest() + 1);
         // SAFETY: this row's keys and queries belong to the calling thread, or are no longer written.
         let (values, notes, query) = unsafe {
             let values = self.keys.slice(first * padded, slots * padded);

@@ -136,7 +136,8 @@ fn wait(model: Model, threads: usize, forbidden: bool) -> (Vec<u32>, Option<Remi
     let before = watch::SEARCHES.load(SeqCst);
     let out = forward(call, weights, CallData::default()).expect("numbers");
     watch::FORBIDDEN.store(false, SeqCst);
-    let bits = out.hidden.as_slice().iter().map(|h| h.to_bits()).collect();
+    // A buffer may be longer than what was asked for.
+    let bits = out.hidden.as_slice()[..3 * TIME * model.hidden].iter().map(|h| h.to_bits()).collect();
     (bits, out.reminders, watch::SEARCHES.load(SeqCst) - before)
 }
 

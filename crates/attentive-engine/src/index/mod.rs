@@ -200,6 +200,12 @@ impl MemoryIndex {
         }
     }
 
+    /// Whether so many live memories, of so many slots, may be worth an index.
+    pub(crate) fn pays(slots: usize, alive: usize, kept: usize) -> bool {
+        // An index over mostly forgotten memories would find mostly those.
+        alive >= FEWEST && kept < alive && alive > slots / 4
+    }
+
     /// Finds the `kept` best memories, ties to the older, and leaves them in `search`. Returns false if every memory
     /// has to be scored instead.
     pub(crate) fn search(
@@ -207,9 +213,10 @@ impl MemoryIndex {
     ) -> bool {
         let slots = question.keys.notes.len();
         let alive = question.live.map_or(slots, <[u32]>::len);
-        // An index over mostly forgotten memories would find mostly those.
-        let worth = alive >= FEWEST && kept < alive && alive > slots / 4;
-        if self.unbounded || !worth || !question.bounds.bounds_query(question.query, question.vector) {
+        if self.unbounded
+            || !Self::pays(slots, alive, kept)
+            || !question.bounds.bounds_query(question.query, question.vector)
+        {
             return false;
         }
         // A call that is nearly over does not make up for taking up its memories.
