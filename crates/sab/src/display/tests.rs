@@ -77,7 +77,7 @@ fn the_last_progress_comes_before_the_note_that_training_has_ended() {
     let (_, throttle) = clock();
     let mut lines = Lines::new(output.clone(), Form::Text, throttle, "");
     let heads = |output: &Output| {
-        let head = |line: &str| line.split("  ").next().unwrap_or_default().trim_end().to_string();
+        let head = |line: &str| line.split("  loss").next().unwrap_or_default().to_string();
         output.text().lines().map(head).collect::<Vec<_>>()
     };
     lines.progress(&progress(1, 2.0));

@@ -80,6 +80,18 @@ fn models_are_judged_at_other_lengths_once() {
     assert!(shown.contains(&format!("| accuracy, % at T=6 | – | {:.2} | – |", 100.0 * accuracy)), "{shown}");
     let again = place.sab(&reproduce(&[]));
     assert!(again.status.success() && !stderr(&again).contains("T       6"), "{}", stderr(&again));
+    // A model that was trained well and overflows at one length has not diverged.
+    let record = "out/records/small/lstm/seed1.json";
+    let measured = place.json(record);
+    let mut overflowed = measured.clone();
+    let failure = "the states of the model overflow";
+    overflowed["transfer"]["lengths"][1] =
+        serde_json::json!({ "length": 6, "failure": failure, "metrics": {}, "seconds": 0.1 });
+    place.write(record, overflowed.to_string());
+    let shown = place.ok(&reproduce(&["--table-only"]));
+    let row = shown.lines().find(|line| line.starts_with("| accuracy, % at T=6 |")).expect("a row for the length");
+    assert!(row.ends_with("| overflow |") && !shown.contains("diverged"), "{shown}");
+    place.write(record, measured.to_string());
     // A length that the table has learned since is no less missing than a run.
     assert!(!place.ok(&reproduce(&["--dry-run"])).contains("evaluated"));
     place.write("mine/small/table.toml", TABLE.replace("about =", "lengths = [3, 6, 9]\nabout ="));
