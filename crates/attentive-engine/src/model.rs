@@ -67,15 +67,21 @@ impl Model {
             Err(EngineError::Model { field, value: value.to_string(), hint: hint.into() })
         };
         match (self.input, self.hidden) {
-            (0, _) => return wrong("input", 0, "the size of a dense input or the number of tokens, at least 1"),
-            (_, 0) => return wrong("hidden", 0, "the number of hidden units, at least 1"),
-            (input, _) if input > MOST_INPUT => return wrong("input", input, &format!("at most {MOST_INPUT}")),
-            (_, hidden) if hidden > MOST_HIDDEN => return wrong("hidden", hidden, &format!("at most {MOST_HIDDEN}")),
+            (0, _) => {
+                return wrong("input", 0, "the size of a dense input, or the number of tokens, must be at least 1");
+            }
+            (_, 0) => return wrong("hidden", 0, "the number of hidden units must be at least 1"),
+            (input, _) if input > MOST_INPUT => {
+                return wrong("input", input, &format!("it must be at most {MOST_INPUT}"));
+            }
+            (_, hidden) if hidden > MOST_HIDDEN => {
+                return wrong("hidden", hidden, &format!("it must be at most {MOST_HIDDEN}"));
+            }
             _ => {}
         }
         self.store.check()?;
         if self.k_trunc == KTrunc::Every(0) {
-            return wrong("k_trunc", 0, "at least 1 step, or none for full backpropagation through time");
+            return wrong("k_trunc", 0, "it must be at least 1 step, or none for full backpropagation through time");
         }
         Ok(())
     }

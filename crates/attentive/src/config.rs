@@ -262,7 +262,11 @@ impl SabLstmConfig {
         ];
         for (field, value, must_not_be_negative) in numbers {
             if !value.is_finite() || (must_not_be_negative && value < 0.0) {
-                let hint = if must_not_be_negative { "a finite number, at least 0" } else { "a finite number" };
+                let hint = if must_not_be_negative {
+                    "it must be a finite number, at least 0"
+                } else {
+                    "it must be a finite number"
+                };
                 return Err(SabError::Config { field, value: value.to_string(), hint: hint.into() });
             }
         }

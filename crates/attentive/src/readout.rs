@@ -32,7 +32,7 @@ impl SabReadoutConfig {
     pub fn validate(&self) -> crate::Result<()> {
         for (field, size) in [("hidden", self.hidden), ("output", self.output)] {
             if size == 0 {
-                return Err(SabError::Config { field, value: "0".into(), hint: "at least 1".into() });
+                return Err(SabError::Config { field, value: "0".into(), hint: "it must be at least 1".into() });
             }
         }
         Ok(())

@@ -32,8 +32,8 @@ impl DeviceName {
             other => {
                 let feature = other.name();
                 Err(LabError::Config(format!(
-                    "this sab was built without {feature}: `cargo install --path crates/sab --features {feature}` \
-                     adds it"
+                    "sab was built without {feature}; install it with `cargo install --path crates/sab --features \
+                     {feature}`"
                 )))
             }
         }

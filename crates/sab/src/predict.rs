@@ -221,12 +221,14 @@ fn no_table(config: &ModelConfig, folder: &Path) -> String {
     let (task, run) = (&config.task, folder.display());
     let instead = match task.as_str() {
         _ if config.facts.alphabet.is_some() => {
-            format!("`sab sample {run}` lets it write, `sab eval {run} --file FILE` judges it on another text")
+            format!(
+                "`sab sample {run}` generates text with it, `sab eval {run} --file FILE` evaluates it on another text"
+            )
         }
         "pmnist" | "cifar10" => format!(
-            "`sab eval {run}` judges it on the test images; other images can be answered from Rust, by `Model::answer`"
+            "`sab eval {run}` evaluates it on the test images; other images can be answered from Rust, by `Model::answer`"
         ),
-        "copy" | "adding" => format!("its sequences are generated: `sab eval {run}` and `sab transfer {run}` judge it"),
+        "copy" | "adding" => format!("`sab eval {run}` and `sab transfer {run}` evaluate it on generated sequences"),
         _ => "it can be asked from Rust, by `Model::answer`".into(),
     };
     format!("the model learned `{task}`, not a table (`sab train csv`): {instead}")

@@ -74,6 +74,37 @@ fn wrong_values_name_their_key_and_make_nothing() {
 }
 
 #[test]
+fn a_budget_that_the_task_cannot_have_leaves_the_name_of_the_run_free() {
+    let place = Place::new();
+    let message = place.fails(2, &["train", "copy", "--epochs", "3", "--run", "run"]);
+    assert!(message.contains("`train.epochs` is 3") && message.contains("set `train.updates`"), "{message}");
+    assert!(!place.path("run").exists(), "the run directory is not created");
+    place.ok(&tiny_copy("run", "10", &[]));
+}
+
+#[test]
+fn a_missing_file_gets_the_same_answer_whatever_its_kind() {
+    let place = Place::new();
+    for name in ["x.toml", "x.json"] {
+        let message = place.fails(4, &["train", name]);
+        assert!(message.contains(&format!("{name} does not exist: name a task, an experiment")), "{message}");
+    }
+}
+
+#[test]
+fn limits_are_named_in_sentences() {
+    let place = Place::new();
+    for (flag, message) in [
+        ("--length", "`task.length` is 0: it must be between 1 and 10000000"),
+        ("--batch", "`train.batch` is 0: it must be at least 1"),
+        ("--k-att", "`model.k_att` is 0: it must be at least 1"),
+    ] {
+        let found = place.fails(2, &["train", "copy", flag, "0"]);
+        assert_eq!(found, format!("error: {message}\n"));
+    }
+}
+
+#[test]
 fn a_run_leaves_everything_it_promises_and_says_where() {
     let place = Place::new();
     let arguments: Vec<&str> = tiny_copy("run", "60", &[]).into_iter().filter(|word| *word != "--quiet").collect();
@@ -101,6 +132,9 @@ fn a_run_leaves_everything_it_promises_and_says_where() {
     for key in ["sab", "burn", "rustc", "cpu", "threads", "seed"] {
         assert!(!environment[key].is_null(), "{key}");
     }
+    let lines = stderr(&out);
+    let place_of = |part: &str| lines.find(part).unwrap_or_else(|| panic!("{part} is not in {lines}"));
+    assert!(place_of("update 60/60") < place_of("testing the best model"), "{lines}");
     // Lines off a terminal: readable, with what matters.
     assert!(stderr(&out).contains("loss") && stderr(&out).contains("accuracy"), "{}", stderr(&out));
 }
@@ -115,6 +149,7 @@ fn a_trained_model_can_be_judged_drawn_and_described() {
     assert!(place.ok(&["eval", "run", "--split", "validation"]).contains("accuracy"));
 
     let table = place.ok(&["transfer", "run", "--lengths", "3,50", "--sequences", "7"]);
+    assert!(table.contains(" memories per sequence, ") && !table.contains(".0 memories"), "{table}");
     assert!(table.contains("T       3") && table.contains("T      50") && table.contains("7 sequences"), "{table}");
     assert_eq!(place.json("run/transfer.json")["lengths"].as_array().map(Vec::len), Some(2));
 
@@ -125,6 +160,7 @@ fn a_trained_model_can_be_judged_drawn_and_described() {
     assert_eq!(numbers["steps"].as_array().map(Vec::len), Some(26));
 
     let described = place.ok(&["info", "run"]);
+    assert!(described.lines().all(|line| line == line.trim_end()), "blanks at the end of a line: {described:?}");
     for part in ["copy-3-sab-trunc5-top5-seed1", "lstm.weight_ih [32, 10]", "attention.w3 [8]", "output.v2 [9, 8]"] {
         assert!(described.contains(part), "{part}: {described}");
     }
@@ -147,7 +183,7 @@ fn info_says_why_training_has_ended() {
     assert_eq!(updates("early"), "80 of 400; training has ended: validation has stopped improving");
     place.ok(&tiny_copy("short", "400000", &["--max-time", "0.05s"]));
     assert!(updates("short").contains(" of 400000; the time is up"), "{}", updates("short"));
-    assert!(place.ok(&["info", "short"]).contains("test {"));
+    assert!(place.ok(&["info", "short"]).contains("\nresult      test accuracy "));
 
     // A summary of before training went on is not the result.
     let mut summary = place.json("short/summary.json");

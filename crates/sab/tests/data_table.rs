@@ -92,11 +92,14 @@ fn wrong_columns_are_errors() {
     let missing = layout(&|l| l.label = Some("lable".into()));
     says(parse_with(csv, &missing), &["t.csv has no column `lable`; it has `id`, `t`, `x`, `label`"]);
     says(parse_with(csv, &layout(&|l| l.features = vec!["x".into(), "y".into()])), &["no column `y`"]);
-    says(parse_with(csv, &layout(&|l| l.features = vec!["x".into(), "x".into()])), &["`x` for two things"]);
+    says(
+        parse_with(csv, &layout(&|l| l.features = vec!["x".into(), "x".into()])),
+        &["`x`, which cannot be used twice"],
+    );
     let swapped = layout(&|l| l.step = Some("id".into()));
     says(parse_with(csv, &swapped), &["column `id`: `a` is not a number"]);
     let twice = layout(&|l| (l.step, l.label) = (Some("t".into()), Some("t".into())));
-    says(parse_with(csv, &twice), &["`t` for two things"]);
+    says(parse_with(csv, &twice), &["t.csv has a column `t`, which cannot be used twice (`task.step`, `task.label`)"]);
     says(parse("id,t,x,x,label\na,1,2,3,k\n"), &["has two columns `x`"]);
     says(parse("id,t,label\na,1,k\n"), &["too few columns (3): none is left for the features"]);
     says(parse("id;t;x;label\na;1;2;k\n"), &["too few columns (1)", "separated by commas"]);

@@ -83,7 +83,7 @@ fn wrong_values_are_errors_that_name_their_key() {
 fn images_are_moved_by_no_more_than_half_their_width() {
     assert!(Experiment::of_task("cifar10", &set(&[("task.shift", "16")])).is_ok());
     let message = Experiment::of_task("cifar10", &set(&[("task.shift", "17")])).expect_err("too far").to_string();
-    assert!(message.contains("`task.shift` is 17: from 0 to 16 pixels"), "{message}");
+    assert!(message.contains("`task.shift` is 17: it must be between 0 and 16 pixels"), "{message}");
 }
 
 #[test]

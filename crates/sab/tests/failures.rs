@@ -38,7 +38,10 @@ fn a_device_that_the_build_does_not_have_is_an_error_that_says_how_to_get_it() {
             continue;
         }
         let message = place.fails(2, &tiny_copy("run", "20", &["--device", device]));
-        assert!(message.contains(&format!("--features {device}")), "{message}");
+        assert!(
+            message.contains(&format!("sab was built without {device}; install it with `cargo install")),
+            "{message}"
+        );
         assert!(!place.path("run").exists());
         place.ok(&tiny_copy(device, "20", &[]));
         for command in [&["train", "--resume", device][..], &["eval", device], &["attention", device]] {
@@ -163,8 +166,27 @@ fn a_damaged_model_file_is_an_error() {
             assert!(message.contains("model.safetensors"), "{message}");
         }
     }
-    fs::write(place.path("run/config.json"), "{}").expect("written");
-    assert!(place.fails(4, &["eval", "run"]).contains("config.json"));
+    for (config, fault) in [("", "is not valid JSON (EOF"), ("{}", "does not describe a model (missing field")] {
+        fs::write(place.path("run/config.json"), config).expect("written");
+        for command in ["eval", "info", "sample"] {
+            let message = place.fails(4, &[command, "run"]);
+            assert!(message.contains(&format!("run/config.json {fault}")), "{message}");
+            assert!(message.contains("restore it, or train again"), "{message}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_without_a_model_is_answered_with_where_models_come_from() {
+    let place = Place::new();
+    place.write("empty/readme.txt", "");
+    place.write("new.csv", "id,t,x\na,1,2\n");
+    for command in [&["eval"][..], &["info"], &["sample"], &["predict", "new.csv"]] {
+        for (folder, fault) in [("nodir", "nodir does not exist"), ("empty", "empty is not a run directory")] {
+            let message = place.fails(4, &[&command[..1], &[folder], &command[1..]].concat());
+            assert!(message.contains(fault) && message.contains("`sab train` creates run directories"), "{message}");
+        }
+    }
 }
 
 #[test]

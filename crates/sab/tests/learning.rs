@@ -258,7 +258,7 @@ fn the_loss_is_that_of_plain_code() {
             assert!((found / right - 1.0).abs() < 1e-5, "{asked:?}, {width} outputs: {found} and {right}");
             // What nobody knows the answers of has no loss.
             batch.answers = Answers::Unknown;
-            assert!(loss(tensor, &batch, &device).is_err_and(|why| why.to_string().contains("not judged")));
+            assert!(loss(tensor, &batch, &device).is_err_and(|why| why.to_string().contains("not evaluated")));
         }
     }
 }

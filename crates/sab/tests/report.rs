@@ -221,10 +221,7 @@ fn a_table_can_be_reported_from_its_records() {
         assert!(told.starts_with("ok "), "{told}");
     }
     let message = place.fails(4, &["report", "small", "--experiments", "mine", "--results", "nowhere"]);
-    assert!(
-        message.contains("nothing of the table small is in nowhere: run it with `sab reproduce small`"),
-        "{message}"
-    );
+    assert!(message.contains("nowhere has no records of the table small; run `sab reproduce small`"), "{message}");
     assert!(!place.path("nowhere").exists());
 }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Place, TINY, checkpoints, metrics, tiny_copy, weights};
+use common::{Place, TINY, checkpoints, metrics, stderr, tiny_copy, weights};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -158,7 +158,8 @@ fn a_finished_run_resumes_to_itself() {
     let place = Place::new();
     place.ok(&tiny_copy("run", "50", &[]));
     let before = (weights(&place.path("run")), metrics(&place.path("run")));
-    place.ok(&["train", "--resume", "run", "--quiet"]);
+    let again = stderr(&place.sab(&["train", "--resume", "run"]));
+    assert!(again.contains("; all 50 updates are done\n") && !again.contains("Ctrl-C"), "{again}");
     assert!(before == (weights(&place.path("run")), metrics(&place.path("run"))));
 }
 

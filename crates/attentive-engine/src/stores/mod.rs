@@ -48,15 +48,19 @@ impl StoreRule {
     pub fn check(&self) -> Result<()> {
         let wrong = |field, value: String, hint: String| Err(EngineError::Model { field, value, hint });
         if !(1..=MOST_K_ATT).contains(&self.k_att) {
-            let hint = format!("every k_att-th step can be stored, so it must be at least 1 and at most {MOST_K_ATT}");
+            let hint = match self.k_att {
+                0 => "it must be at least 1".to_string(),
+                _ => format!("it must be at most {MOST_K_ATT}"),
+            };
             return wrong("k_att", self.k_att.to_string(), hint);
         }
         if !(self.novelty.is_finite() && self.novelty >= 0.0) {
-            return wrong("novelty", self.novelty.to_string(), "a finite number, at least 0".into());
+            return wrong("novelty", self.novelty.to_string(), "it must be a finite number, at least 0".into());
         }
         match self.capacity {
             Some(capacity) if !(1..MOST_K_ATT).contains(&capacity) => {
-                let hint = format!("at least 1 memory besides the null slot and less than {MOST_K_ATT}, or none");
+                let hint =
+                    format!("it must be at least 1 memory besides the null slot and less than {MOST_K_ATT}, or none");
                 wrong("capacity", capacity.to_string(), hint)
             }
             _ => Ok(()),

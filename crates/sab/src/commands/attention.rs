@@ -50,7 +50,9 @@ pub(super) fn run(arguments: &AttentionArguments) -> Result<()> {
     let task = trained.task()?;
     let model = trained.model.recurrent()?;
     if !model.attends() {
-        return Err(LabError::Config("the model is a plain LSTM (`model.k_top` is 0): nothing reminds it".into()));
+        return Err(LabError::Config(
+            "the model is a plain LSTM (`model.k_top` is 0): it has no attention to draw".into(),
+        ));
     }
     let count = task.held_out_count(Split::Test, 1);
     if arguments.sequence >= count {

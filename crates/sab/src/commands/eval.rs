@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Judge the best model of a run on data it was not trained on
+/// Evaluate the best model of a run on data it was not trained on
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct EvalArguments {
@@ -19,7 +19,7 @@ pub struct EvalArguments {
     #[arg(long, value_enum, default_value = "test")]
     split: Which,
 
-    /// Judge the model on all of another labelled table or another text instead
+    /// Evaluate the model on all of another labelled table or another text instead
     #[arg(long, value_name = "FILE", conflicts_with = "split")]
     file: Option<PathBuf>,
 

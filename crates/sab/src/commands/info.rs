@@ -1,6 +1,6 @@
 //! `sab info`
 
-use super::print;
+use super::{print, readable};
 use crate::device::cpu;
 use crate::error::Result;
 use crate::experiment::TrainSettings;
@@ -23,7 +23,10 @@ pub struct InfoArguments {
 pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
     let path = &arguments.path;
     let mut text = String::new();
-    let mut line = |name: &str, value: String| text += &format!("{name:<12}{value}\n");
+    let mut line = |name: &str, value: String| {
+        text += format!("{name:<12}{value}").trim_end();
+        text += "\n";
+    };
     if let Ok(run) = RunDir::open(path) {
         let experiment = run.experiment()?;
         line("run", experiment.short_name());
@@ -35,7 +38,7 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
         line("checkpoints", if updates.is_empty() { "none".into() } else { updates.join(", ") });
         let not_finished = || format!("not finished; `sab train --resume {}` continues", path.display());
         let test = summary.as_ref().and_then(|summary| summary.get("test"));
-        line("result", test.map_or_else(not_finished, |test| format!("test {test}")));
+        line("result", test.map_or_else(not_finished, |test| format!("test {}", metrics(test))));
     }
     let config = ModelConfig::load(path)?;
     line("task", config.task.clone());
@@ -68,6 +71,14 @@ pub(super) fn run(arguments: &InfoArguments) -> Result<()> {
         Err(why) => line("parameters", why.to_string()),
     }
     print(&text)
+}
+
+/// The metrics of a summary as one readable line, as after training.
+fn metrics(found: &Value) -> String {
+    let entries = found.as_object().into_iter().flatten();
+    let found: Vec<(&str, f64)> =
+        entries.map(|(name, value)| (&name[..], value.as_f64().unwrap_or(f64::NAN))).collect();
+    readable(&found)
 }
 
 /// The summary of a run. An earlier one does not count if training has continued since, with more time.

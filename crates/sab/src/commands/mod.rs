@@ -150,7 +150,7 @@ fn print_json(value: &serde_json::Value) -> Result<()> {
 }
 
 /// Metrics as one readable line.
-fn readable(metrics: &[(&'static str, f64)]) -> String {
+fn readable(metrics: &[(&str, f64)]) -> String {
     metrics
         .iter()
         .map(|(name, value)| format!("{name} {}", crate::display::metric(name, *value)))

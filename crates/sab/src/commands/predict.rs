@@ -31,7 +31,7 @@ pub struct PredictArguments {
     #[arg(long)]
     probabilities: bool,
 
-    /// Number of threads
+    /// Number of threads; the result does not depend on it [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 }

@@ -190,6 +190,9 @@ impl TrainArguments {
     fn experiment(&self, target: &str) -> Result<Experiment> {
         let changes = self.overrides()?;
         let path = Path::new(target);
+        if target.ends_with(".toml") || target.ends_with(".json") {
+            exists(path)?;
+        }
         if target.ends_with(".toml") {
             return Experiment::of_file(path, &changes);
         }
@@ -199,7 +202,7 @@ impl TrainArguments {
         if path.exists() {
             let how = if target.ends_with(".csv") { "csv" } else { "text" };
             return Err(LabError::Config(format!(
-                "`{target}` is neither a task nor a TOML file; to learn from it, run `sab train {how} --file {target}`"
+                "`{target}` is neither a task, nor a TOML file, nor a record; to learn from it, run `sab train {how} --file {target}`"
             )));
         }
         Experiment::of_task(target, &changes)
@@ -239,6 +242,17 @@ pub(super) fn run(arguments: TrainArguments) -> Result<()> {
     }
 }
 
+/// Says the same for either kind of file that is not there.
+fn exists(path: &Path) -> Result<()> {
+    match path.exists() {
+        true => Ok(()),
+        false => Err(LabError::Run(format!(
+            "{} does not exist: name a task, an experiment (TOML) or a record (JSON) of `sab reproduce`",
+            path.display()
+        ))),
+    }
+}
+
 /// Prints the result and the names of the files.
 fn report(finished: &Finished) -> Result<()> {
     let Finished { run, experiment, state, stop_reason, validation, test, pictures, .. } = finished;
@@ -257,7 +271,7 @@ fn report(finished: &Finished) -> Result<()> {
     let mut line = |path: String, what: &str| text += &format!("  {path}  {what}\n");
     line(file(SUMMARY), "the result");
     line(file("model.safetensors"), "the model, with config.json; PyTorch can read both");
-    line(file("metrics.jsonl"), "how it learned (`tensorboard --logdir` shows it too)");
+    line(file("metrics.jsonl"), "the learning curve (also for `tensorboard --logdir`)");
     if let Some(picture) = pictures.first() {
         line(picture.display().to_string(), "which past steps each step was reminded of, with .svg and .json");
     }

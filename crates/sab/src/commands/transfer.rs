@@ -7,7 +7,7 @@ use crate::runs::{AtLength, JudgeOptions, OVERFLOWED, judge_lengths};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Judge the model of a run at lengths it was not trained on (the paper's Table 5)
+/// Evaluate the model of a run at lengths it was not trained on (the paper's Table 5)
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  sab transfer runs/copy --lengths 100,200,300,400,2000,5000,20000")]
 pub struct TransferArguments {
@@ -48,7 +48,10 @@ pub(super) fn run(arguments: &TransferArguments) -> Result<()> {
 /// A model at one length, in words.
 pub(super) fn line(AtLength { length, judgement, seconds }: &AtLength) -> String {
     let Some(judgement) = judgement else { return format!("T {length:>7}  {OVERFLOWED}  ({seconds:.1} s)\n") };
-    let stored = judgement.memories.map_or_else(String::new, |memories| format!("{memories:.1} memories each, "));
+    // One decimal only where it says something.
+    let decimals = |memories: f64| usize::from((10.0 * memories).round() % 10.0 != 0.0);
+    let in_words = |memories: f64| format!("{memories:.*} memories per sequence, ", decimals(memories));
+    let stored = judgement.memories.map_or_else(String::new, in_words);
     let metrics = readable(&judgement.metrics);
     format!("T {length:>7}  {metrics}  ({} sequences, {stored}{seconds:.1} s)\n", judgement.sequences)
 }

@@ -3,7 +3,7 @@
 //! A record is a label byte and then the 1024 red, the 1024 green and the 1024 blue bytes, row by row.
 
 use super::error::{DataError, Result};
-use super::files::{fetch_remedy, first_file, members, read_file};
+use super::files::{fetch_hint, first_file, members, read_file};
 use super::images::{ImageSet, Images};
 use std::path::{Path, PathBuf};
 
@@ -24,20 +24,20 @@ const TEST: &str = "test_batch.bin";
 ///
 /// The archive comes first, so that fetching it replaces a broken unpacked file.
 pub fn load_cifar10(data_dir: &Path) -> Result<ImageSet> {
-    let remedy = fetch_remedy("cifar10", data_dir);
+    let hint = fetch_hint("cifar10", data_dir);
     let homes = [data_dir.join("cifar10"), data_dir.to_path_buf()];
     let mut set = ImageSet { train: empty(), test: empty() };
     let mut add = |name: &str, path: &Path, bytes: &[u8]| {
-        append(bytes, if name == TEST { &mut set.test } else { &mut set.train }, path, &remedy)
+        append(bytes, if name == TEST { &mut set.test } else { &mut set.train }, path, &hint)
     };
     if let Some(archive) = first_file(homes.iter().map(|home| home.join(ARCHIVE))) {
-        for (name, bytes) in BATCHES.iter().zip(members(&archive, &BATCHES, MOST_BATCH_BYTES, &remedy)?) {
+        for (name, bytes) in BATCHES.iter().zip(members(&archive, &BATCHES, MOST_BATCH_BYTES, &hint)?) {
             add(name, &archive.join(name), &bytes)?;
         }
     } else {
         for name in BATCHES {
             let path = locate(&homes, name);
-            add(name, &path, &read_file(&path, MOST_BATCH_BYTES, &remedy)?)?;
+            add(name, &path, &read_file(&path, MOST_BATCH_BYTES, &hint)?)?;
         }
     }
     Ok(set)
@@ -61,8 +61,8 @@ pub fn parse_cifar10(path: &Path, bytes: &[u8]) -> Result<Images> {
 }
 
 /// Adds the images of a batch: `[channels, steps]` in the file, `[steps, channels]` in memory.
-fn append(bytes: &[u8], images: &mut Images, path: &Path, remedy: &str) -> Result<()> {
-    let bad = |problem: String| DataError::bad(path, problem, remedy);
+fn append(bytes: &[u8], images: &mut Images, path: &Path, hint: &str) -> Result<()> {
+    let bad = |problem: String| DataError::bad(path, problem, hint);
     if bytes.is_empty() {
         return Err(bad("is empty".into()));
     }

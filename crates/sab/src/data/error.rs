@@ -1,4 +1,4 @@
-//! [`DataError`]: the faults of data files and their remedies.
+//! [`DataError`]: the faults of data files and their hints.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 /// The result of a data function.
 pub type Result<T> = std::result::Result<T, DataError>;
 
-/// A fault in a data file, a download or a request for data. The text names the file, the fault and the remedy.
+/// A fault in a data file, a download or a request for data. The text names the file, the fault and the hint.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
     /// A file that is needed does not exist.
-    #[error("{} does not exist; {remedy}", path.display())]
+    #[error("{} does not exist; {hint}", path.display())]
     Missing {
         /// The path where the file is expected.
         path: PathBuf,
         /// How to get it.
-        remedy: String,
+        hint: String,
     },
     /// The system refuses to read or write a file or folder, for example because the disk is full.
     #[error("cannot {action} {}: {source}", path.display())]
@@ -29,14 +29,14 @@ pub enum DataError {
         source: io::Error,
     },
     /// The content of a file is wrong.
-    #[error("{} {problem}; {remedy}", path.display())]
+    #[error("{} {problem}; {hint}", path.display())]
     Bad {
         /// The file.
         path: PathBuf,
         /// The fault, as the rest of a sentence that begins with the file's name.
         problem: String,
         /// How to get a good file.
-        remedy: String,
+        hint: String,
     },
     /// One line of a table is wrong.
     #[error("{}, line {line}{}: {problem}", path.display(), in_column(column.as_deref()))]
@@ -70,16 +70,16 @@ pub enum DataError {
 
 impl DataError {
     /// Wraps a refusal to read; a file that does not exist becomes [`DataError::Missing`].
-    pub(crate) fn reading(path: &Path, source: io::Error, remedy: &str) -> Self {
+    pub(crate) fn reading(path: &Path, source: io::Error, hint: &str) -> Self {
         match source.kind() {
-            io::ErrorKind::NotFound => Self::missing(path, remedy),
+            io::ErrorKind::NotFound => Self::missing(path, hint),
             _ => Self::File { action: "read", path: path.into(), source },
         }
     }
 
-    /// Says that a file does not exist; the remedy for a file that was never there lacks "again".
-    pub(crate) fn missing(path: &Path, remedy: &str) -> Self {
-        Self::Missing { path: path.into(), remedy: remedy.trim_end_matches(" again").into() }
+    /// Says that a file does not exist; the hint for a file that was never there lacks "again".
+    pub(crate) fn missing(path: &Path, hint: &str) -> Self {
+        Self::Missing { path: path.into(), hint: hint.trim_end_matches(" again").into() }
     }
 
     /// Wraps a refusal to write.
@@ -88,8 +88,8 @@ impl DataError {
     }
 
     /// Describes the fault of a file.
-    pub(crate) fn bad(path: &Path, problem: impl Into<String>, remedy: &str) -> Self {
-        Self::Bad { path: path.into(), problem: problem.into(), remedy: remedy.into() }
+    pub(crate) fn bad(path: &Path, problem: impl Into<String>, hint: &str) -> Self {
+        Self::Bad { path: path.into(), problem: problem.into(), hint: hint.into() }
     }
 }
 

@@ -83,9 +83,9 @@ fn fetch_file(download: &KnownFile, path: &Path, options: &FetchOptions, progres
         }
     }
     let folder = path.parent().unwrap_or(path).display();
-    let remedy = format!("check the network, give another source with `--mirror URL`, or put the file into {folder}");
+    let hint = format!("check the network, give another source with `--mirror URL`, or put the file into {folder}");
     let (file, problems) = (download.file, problems.join("; "));
-    Err(DataError::Invalid(format!("cannot download {file}: {problems}; {remedy}")))
+    Err(DataError::Invalid(format!("cannot download {file}: {problems}; {hint}")))
 }
 
 /// The side that failed: another location helps only against `There`.

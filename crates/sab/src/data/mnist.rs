@@ -3,7 +3,7 @@
 //! An idx file is a big-endian header (magic, count and, for images, rows and columns) and then one byte per value.
 
 use super::error::{DataError, Result};
-use super::files::{Content, broken_stream, fetch_remedy, first_file, open_maybe_gzip, read_up_to};
+use super::files::{Content, broken_stream, fetch_hint, first_file, open_maybe_gzip, read_up_to};
 use super::images::{ImageSet, Images};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -23,15 +23,15 @@ pub fn load_mnist(data_dir: &Path) -> Result<ImageSet> {
 }
 
 fn load_part(data_dir: &Path, part: &str) -> Result<Images> {
-    let remedy = fetch_remedy("mnist", data_dir);
+    let hint = fetch_hint("mnist", data_dir);
     let images = locate(data_dir, &format!("{part}-images-idx3-ubyte"));
     let labels = locate(data_dir, &format!("{part}-labels-idx1-ubyte"));
     // Both are opened first, so that a missing file is reported before the other is read.
-    let image_reader = open_maybe_gzip(&images, &remedy)?;
-    let label_reader = open_maybe_gzip(&labels, &remedy)?;
-    let pixels = read_idx(image_reader, Kind::Images, &images, &remedy)?;
-    let labels = read_idx(label_reader, Kind::Labels, &labels, &remedy)?;
-    join(pixels, labels, &images, &remedy)
+    let image_reader = open_maybe_gzip(&images, &hint)?;
+    let label_reader = open_maybe_gzip(&labels, &hint)?;
+    let pixels = read_idx(image_reader, Kind::Images, &images, &hint)?;
+    let labels = read_idx(label_reader, Kind::Labels, &labels, &hint)?;
+    join(pixels, labels, &images, &hint)
 }
 
 /// The path of a file, or the path where it should be.
@@ -44,17 +44,17 @@ fn locate(data_dir: &Path, name: &str) -> PathBuf {
 
 /// Reads images and their labels from the unpacked content of two idx files; `path` is the name used in errors.
 pub fn parse_idx(path: &Path, images: impl Read, labels: impl Read) -> Result<Images> {
-    let remedy = "get an intact copy of the data set";
-    let pixels = read_idx(images, Kind::Images, path, remedy)?;
-    let labels = read_idx(labels, Kind::Labels, path, remedy)?;
-    join(pixels, labels, path, remedy)
+    let hint = "get an intact copy of the data set";
+    let pixels = read_idx(images, Kind::Images, path, hint)?;
+    let labels = read_idx(labels, Kind::Labels, path, hint)?;
+    join(pixels, labels, path, hint)
 }
 
-fn join(pixels: Vec<u8>, labels: Vec<u8>, path: &Path, remedy: &str) -> Result<Images> {
+fn join(pixels: Vec<u8>, labels: Vec<u8>, path: &Path, hint: &str) -> Result<Images> {
     let count = pixels.len() / (SIDE * SIDE);
     if count != labels.len() {
         let problem = format!("holds {count} images but the label file beside it holds {} labels", labels.len());
-        return Err(DataError::bad(path, problem, remedy));
+        return Err(DataError::bad(path, problem, hint));
     }
     Ok(Images { steps: SIDE * SIDE, channels: 1, pixels, labels })
 }
@@ -76,11 +76,11 @@ impl Kind {
 }
 
 /// The values of one idx file, without the header.
-fn read_idx(mut reader: impl Read, kind: Kind, path: &Path, remedy: &str) -> Result<Vec<u8>> {
-    let bad = |problem: String| DataError::bad(path, problem, remedy);
+fn read_idx(mut reader: impl Read, kind: Kind, path: &Path, hint: &str) -> Result<Vec<u8>> {
+    let bad = |problem: String| DataError::bad(path, problem, hint);
     let header = read_up_to((&mut reader).take(kind.header_bytes() as u64), u64::MAX);
     if let Some(error) = header.broken {
-        return Err(broken_stream(path, error, header.bytes.len(), remedy));
+        return Err(broken_stream(path, error, header.bytes.len(), hint));
     }
     let word = |i: usize| header.bytes.get(4 * i..4 * i + 4)?.try_into().ok().map(u32::from_be_bytes);
     check_magic(word(0), header.bytes.len(), kind).map_err(bad)?;
@@ -108,7 +108,7 @@ fn read_idx(mut reader: impl Read, kind: Kind, path: &Path, remedy: &str) -> Res
     let content = read_up_to(reader, expected as u64);
     check_length(&content, expected, count, kind).map_err(bad)?;
     if let Some(error) = content.broken {
-        return Err(broken_stream(path, error, content.bytes.len(), remedy));
+        return Err(broken_stream(path, error, content.bytes.len(), hint));
     }
     if kind == Kind::Labels
         && let Some((i, label)) = content.bytes.iter().enumerate().find(|(_, label)| **label > 9)

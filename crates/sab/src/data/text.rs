@@ -3,7 +3,7 @@
 use super::alphabet::{Alphabet, MOST_SYMBOLS};
 use super::digest::sha256_of;
 use super::error::{DataError, Result};
-use super::files::{fetch_remedy, first_file, open, read_file, read_whole};
+use super::files::{fetch_hint, first_file, open, read_file, read_whole};
 use std::io::{Read, Seek};
 use std::path::Path;
 
@@ -53,34 +53,33 @@ fn split(alphabet: Alphabet, mut train: Vec<u16>, note: Option<String>) -> TextS
 /// The first 90 % are for training, 5 % for validation, 5 % for the test. A file shorter than the complete 100,000,000
 /// bytes is accepted as a prefix, and the note says so.
 pub fn load_text8(data_dir: &Path) -> Result<TextSplit> {
-    let remedy = fetch_remedy("text8", data_dir);
+    let hint = fetch_hint("text8", data_dir);
     let home = data_dir.join("text8");
     // The archive comes first, so that fetching it replaces an unpacked file that is broken or a prefix.
     if let Some(archive) = first_file([home.join("text8.zip"), data_dir.join("text8.zip")]) {
-        let bytes = unzip(open(&archive, &remedy)?, "text8", TEXT8_BYTES as u64, &archive, &remedy)?;
-        return parse_text8(&archive, bytes, &remedy);
+        let bytes = unzip(open(&archive, &hint)?, "text8", TEXT8_BYTES as u64, &archive, &hint)?;
+        return parse_text8(&archive, bytes, &hint);
     }
     // `data_dir/text8` is the usual folder, or the file itself.
     let path = first_file([home.join("text8"), home.clone()]).unwrap_or_else(|| home.join("text8.zip"));
-    let bytes = read_file(&path, TEXT8_BYTES as u64, &remedy)?;
-    parse_text8(&path, bytes, &remedy)
+    let bytes = read_file(&path, TEXT8_BYTES as u64, &hint)?;
+    parse_text8(&path, bytes, &hint)
 }
 
-fn unzip(archive: impl Read + Seek, member: &str, limit: u64, path: &Path, remedy: &str) -> Result<Vec<u8>> {
-    let corrupt =
-        |e: zip::result::ZipError| DataError::bad(path, format!("is not an intact zip archive ({e})"), remedy);
+fn unzip(archive: impl Read + Seek, member: &str, limit: u64, path: &Path, hint: &str) -> Result<Vec<u8>> {
+    let corrupt = |e: zip::result::ZipError| DataError::bad(path, format!("is not an intact zip archive ({e})"), hint);
     let mut archive = zip::ZipArchive::new(archive).map_err(corrupt)?;
     let file = match archive.by_name(member) {
         Err(zip::result::ZipError::FileNotFound) => {
-            return Err(DataError::bad(path, format!("lacks the member {member}"), remedy));
+            return Err(DataError::bad(path, format!("lacks the member {member}"), hint));
         }
         other => other.map_err(corrupt)?,
     };
-    read_whole(file, limit, path, remedy)
+    read_whole(file, limit, path, hint)
 }
 
 /// Turns the content of text8 into symbols: space is 0, a to z are 1 to 26.
-fn parse_text8(path: &Path, bytes: Vec<u8>, remedy: &str) -> Result<TextSplit> {
+fn parse_text8(path: &Path, bytes: Vec<u8>, hint: &str) -> Result<TextSplit> {
     let mut numbers = Vec::with_capacity(bytes.len());
     for (offset, &byte) in bytes.iter().enumerate() {
         numbers.push(match byte {
@@ -89,11 +88,11 @@ fn parse_text8(path: &Path, bytes: Vec<u8>, remedy: &str) -> Result<TextSplit> {
             _ => {
                 let shown = byte.escape_ascii();
                 let problem = format!("holds the byte `{shown}` at offset {offset}, but text8 has only a-z and space");
-                return Err(DataError::bad(path, problem, remedy));
+                return Err(DataError::bad(path, problem, hint));
             }
         });
     }
-    too_short(path, numbers.len(), remedy)?;
+    too_short(path, numbers.len(), hint)?;
     let prefix = |length| {
         format!("a prefix of text8 ({length} of {TEXT8_BYTES} bytes): metrics do not compare with published ones")
     };
@@ -101,7 +100,7 @@ fn parse_text8(path: &Path, bytes: Vec<u8>, remedy: &str) -> Result<TextSplit> {
     Ok(split(Alphabet::new([' '].into_iter().chain('a'..='z').collect())?, numbers, note))
 }
 
-fn too_short(path: &Path, characters: usize, remedy: &str) -> Result<()> {
+fn too_short(path: &Path, characters: usize, hint: &str) -> Result<()> {
     if characters >= FEWEST_CHARACTERS {
         return Ok(());
     }
@@ -109,7 +108,7 @@ fn too_short(path: &Path, characters: usize, remedy: &str) -> Result<()> {
         0 => "is empty".into(),
         n => format!("is too short: it has {n} characters and needs {FEWEST_CHARACTERS}"),
     };
-    Err(DataError::bad(path, problem, remedy))
+    Err(DataError::bad(path, problem, hint))
 }
 
 /// Loads any UTF-8 text of at least 1000 characters: the first 90 % for training, 5 % for validation, 5 % for the test.
@@ -135,8 +134,8 @@ pub fn load_text_as(path: &Path, alphabet: &Alphabet) -> Result<Vec<u16>> {
 }
 
 fn read_text(path: &Path) -> Result<Vec<u8>> {
-    let remedy = "give the path of a text file";
-    read_whole(open(path, remedy)?, MOST_TEXT_BYTES, path, "give a smaller file, or a part of it")
+    let hint = "give the path of a text file";
+    read_whole(open(path, hint)?, MOST_TEXT_BYTES, path, "give a smaller file, or a part of it")
 }
 
 /// Splits the content of a text file as [`load_text`] does; `path` is the name used in errors.
@@ -152,10 +151,10 @@ pub fn parse_text(path: &Path, bytes: &[u8]) -> Result<TextSplit> {
 }
 
 /// The content of a file as text, without a byte order mark; a byte that is not UTF-8 is named by its offset.
-pub(crate) fn utf8<'a>(path: &Path, bytes: &'a [u8], remedy: &str) -> Result<&'a str> {
+pub(crate) fn utf8<'a>(path: &Path, bytes: &'a [u8], hint: &str) -> Result<&'a str> {
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let problem = format!("is not UTF-8 text: the byte at offset {} does not fit", e.valid_up_to());
-        DataError::bad(path, problem, remedy)
+        DataError::bad(path, problem, hint)
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }

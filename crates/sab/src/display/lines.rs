@@ -46,6 +46,12 @@ impl<W: Write> Lines<W> {
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.out, "{text}").and_then(|()| self.out.flush());
     }
+
+    fn show_pending(&mut self) {
+        if let Some(progress) = self.pending.take() {
+            self.line(&progress);
+        }
+    }
 }
 
 impl<W: Write + Send> Observer for Lines<W> {
@@ -56,7 +62,8 @@ impl<W: Write + Send> Observer for Lines<W> {
             Form::Json => json::progress_line(progress),
             Form::Quiet => return,
         };
-        if self.throttle.ready() {
+        // The end of the budget is always worth a line, in its place before the last validation.
+        if self.throttle.ready() || progress.update >= progress.budget {
             self.pending = None;
             self.line(&line);
         } else {
@@ -73,6 +80,10 @@ impl<W: Write + Send> Observer for Lines<W> {
     }
 
     fn note(&mut self, kind: NoteKind, text: &str) {
+        // Training may have ended before its budget: its last progress comes before the note that says so.
+        if kind == NoteKind::Info {
+            self.show_pending();
+        }
         match self.form {
             Form::Json => self.line(&json::note_line(kind, text)),
             Form::Quiet if kind == NoteKind::Info => {}
@@ -83,9 +94,7 @@ impl<W: Write + Send> Observer for Lines<W> {
 
 impl<W: Write> Drop for Lines<W> {
     fn drop(&mut self) {
-        if let Some(progress) = self.pending.take() {
-            self.line(&progress);
-        }
+        self.show_pending();
     }
 }
 

@@ -72,6 +72,29 @@ fn a_throttle_says_yes_once_per_interval() {
 }
 
 #[test]
+fn the_last_progress_comes_before_the_note_that_training_has_ended() {
+    let output = Output::default();
+    let (_, throttle) = clock();
+    let mut lines = Lines::new(output.clone(), Form::Text, throttle, "");
+    let heads = |output: &Output| {
+        let head = |line: &str| line.split("  loss").next().unwrap_or_default().to_string();
+        output.text().lines().map(head).collect::<Vec<_>>()
+    };
+    lines.progress(&progress(1, 2.0));
+    lines.progress(&progress(20_000, 1.0));
+    lines.validation(&validation(20_000, true));
+    lines.note(NoteKind::Info, "the budget of updates is spent; testing the best model");
+    let spent = "the budget of updates is spent; testing the best model";
+    let whole = ["update     1/20000   0 %", "update 20000/20000 100 %", "validation at update 20000", spent];
+    assert_eq!(heads(&output), whole);
+    // The time may be up before the budget is spent.
+    lines.progress(&progress(300, 1.0));
+    lines.note(NoteKind::Info, "the time is up; testing the best model");
+    drop(lines);
+    assert_eq!(heads(&output)[4..], ["update   300/20000   1 %", "the time is up; testing the best model"]);
+}
+
+#[test]
 fn lines_have_matching_columns_and_are_limited_in_number() {
     let output = Output::default();
     let (seconds, throttle) = clock();

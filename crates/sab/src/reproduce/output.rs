@@ -16,11 +16,11 @@ pub enum Format {
     Png,
     /// The same figures, as SVG
     Svg,
-    /// One metric per line, with all digits
+    /// One metric per line, in full precision
     Csv,
     /// LaTeX with booktabs
     Tex,
-    /// The table and every metric with all digits
+    /// The table and every metric in full precision
     Json,
 }
 

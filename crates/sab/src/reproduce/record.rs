@@ -69,7 +69,7 @@ impl Record {
     pub fn experiment_of(path: &Path, overrides: &[(String, toml::Value)]) -> Result<Experiment> {
         match Self::load(path)? {
             Some(record) => Experiment::of_text(&record.config.to_toml()?, &path.display().to_string(), overrides),
-            None => Err(LabError::Config(format!("there is no record {}", path.display()))),
+            None => Err(LabError::Run(format!("{} does not exist", path.display()))),
         }
     }
 

@@ -12,6 +12,9 @@ use std::collections::BTreeSet;
 /// The cell of a metric that was not measured.
 const NOT_RUN: &str = "not run";
 
+/// The cell of a length at which the states of a trained model overflow.
+const OVERFLOW: &str = "overflow";
+
 /// The last columns of a table.
 const EFFORT: [&str; 3] = ["seeds", "updates", "time"];
 
@@ -60,6 +63,9 @@ pub struct Measured {
     seconds: Option<f64>,
     threads: Option<u64>,
     failure: Option<String>,
+    /// Whether training was well and only this length failed.
+    #[serde(skip)]
+    overflowed: bool,
     /// Whether it is a percentage.
     #[serde(skip)]
     percent: bool,
@@ -116,6 +122,7 @@ fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Colu
         seconds: mean_of(|effort| effort.1),
         threads: threads_of(records),
         failure: records.iter().find_map(|record| record.failure_at(column.length)),
+        overflowed: records.iter().all(|record| record.failure.is_none()),
         percent: column.metric.factor == 100.0,
     }
 }
@@ -151,10 +158,11 @@ fn of_metric(measured: &Measured) -> [String; 2] {
 }
 
 impl Measured {
-    /// The text of our cell: the metric, or why there is none.
+    /// The text of our cell: the metric, or why there is none; `failed` stands for a training that failed.
     pub(super) fn ours(&self, failed: &str) -> String {
         match (self.mean, &self.failure) {
             (Some(mean), _) => Statistics { mean, spread: self.spread, count: self.seeds }.write(self.percent),
+            (None, Some(_)) if self.overflowed => OVERFLOW.into(),
             (None, Some(_)) => failed.into(),
             (None, None) => NOT_RUN.into(),
         }

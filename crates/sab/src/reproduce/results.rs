@@ -58,11 +58,14 @@ impl Results {
         Ok(table)
     }
 
-    /// The error for a table without any run.
+    /// The error for a table, or `all` tables, without any run.
     pub fn nothing_of(&self, table: &str) -> LabError {
+        let records = match table {
+            "all" => "records".to_string(),
+            one => format!("records of the table {one}"),
+        };
         LabError::Run(format!(
-            "nothing of the table {table} is in {}: run it with `sab reproduce {table}`, or name its place with \
-             --results",
+            "{} has no {records}; run `sab reproduce {table}`, or name the folder of the records with --results",
             self.folder.display()
         ))
     }

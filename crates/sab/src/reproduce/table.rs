@@ -165,7 +165,7 @@ impl Table {
                     )));
                 }
                 if row.seeds == 0 {
-                    return Err(wrong(format!("the row \"{label}\" has no seeds: at least 1")));
+                    return Err(wrong(format!("the row \"{label}\" has no seeds: it needs at least 1")));
                 }
             }
         }

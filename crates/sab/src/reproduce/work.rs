@@ -9,6 +9,7 @@ use crate::display::Style;
 use crate::error::{LabError, Result};
 use crate::run_dir::{atomic, files};
 use crate::runs::{self, AtLength, JudgeOptions, judge_lengths};
+use crate::suggest::nearest_few;
 use crate::train::{Session, Stop};
 use std::path::{Path, PathBuf};
 
@@ -124,9 +125,22 @@ impl Work<'_> {
             }
         }
         match all.is_empty() && !self.options.only.is_empty() {
-            true => Err(LabError::Config(format!("no row has {} in its name", self.options.only.join(" or ")))),
+            true => Err(self.no_row(tables)),
             false => Ok(all),
         }
+    }
+
+    /// The error if `--only` matches no row.
+    fn no_row(&self, tables: &[Table]) -> LabError {
+        let rows = || tables.iter().flat_map(Table::rows).map(|row| row.experiment.as_str());
+        let mut near: Vec<&str> = Vec::new();
+        for name in self.options.only.iter().flat_map(|text| nearest_few(text, rows())) {
+            if !near.contains(&name) {
+                near.push(name);
+            }
+        }
+        let (only, near) = (self.options.only.join(" or "), near.join(", "));
+        LabError::Config(format!("no row has {only} in its name; the nearest rows are {near}"))
     }
 
     fn runs_of(&self, table: &Table) -> Result<Vec<Wanted>> {
@@ -232,7 +246,7 @@ impl Work<'_> {
             }
             if !wanted.run.exists() {
                 return Err(LabError::Run(format!(
-                    "judging {} at {missing:?} steps needs its model, but {} does not exist: name its place with \
+                    "evaluating {} at {missing:?} steps needs its model, but {} does not exist: name its place with \
                      --runs, or remove {} to train it again",
                     wanted.name,
                     wanted.run.display(),

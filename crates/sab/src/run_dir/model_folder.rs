@@ -7,6 +7,7 @@ use crate::models::{Model, Snapshot, file};
 use crate::tasks::{InputKind, OutputKind, Task, TaskFacts};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
+use std::io::ErrorKind;
 use std::path::Path;
 
 const MODEL: &str = "model.safetensors";
@@ -69,14 +70,29 @@ impl ModelConfig {
     /// Reads `config.json`.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join(CONFIG);
-        let text = std::fs::read_to_string(&path).map_err(|why| LabError::file("read", &path, &why))?;
-        let config: Self = serde_json::from_str(&text)
-            .map_err(|why| LabError::Run(format!("{} does not describe a model: {why}", path.display())))?;
+        let text = std::fs::read_to_string(&path).map_err(|why| match why.kind() {
+            ErrorKind::NotFound => missing(folder),
+            _ => LabError::file("read", &path, &why),
+        })?;
+        let config: Self = serde_json::from_str(&text).map_err(|why| {
+            let fault = if why.is_data() { "does not describe a model" } else { "is not valid JSON" };
+            LabError::Run(format!("{} {fault} ({why}); restore it, or train again", path.display()))
+        })?;
         match config.format {
             FORMAT => Ok(config),
             other => Err(LabError::Run(format!("{} has format {other}; this version reads {FORMAT}", path.display()))),
         }
     }
+}
+
+/// The error for a folder without `config.json`.
+fn missing(folder: &Path) -> LabError {
+    let fault = match folder.exists() {
+        true => format!("is not a run directory or a model folder: it has no {CONFIG}"),
+        false => "does not exist".into(),
+    };
+    let folder = folder.display();
+    LabError::Run(format!("{folder} {fault}; `sab train` creates run directories, by default under runs/"))
 }
 
 /// Writes the parameters of a model as PyTorch orders them.

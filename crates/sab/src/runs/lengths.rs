@@ -116,7 +116,7 @@ fn entry(at: &AtLength) -> Value {
 /// The results of an earlier call for the same model.
 fn earlier(path: &Path, update: Option<u64>) -> Result<BTreeMap<usize, Value>> {
     let read = files::read_json(path)
-        .map_err(|why| LabError::Run(format!("{why}; remove this file to judge the model again")))?;
+        .map_err(|why| LabError::Run(format!("{why}; remove this file to evaluate the model again")))?;
     let document = read.filter(|document| update.is_some() && document["update"].as_u64() == update);
     let results = document.as_ref().and_then(|document| document["lengths"].as_array()).cloned().unwrap_or_default();
     Ok(results.into_iter().filter_map(|result| Some((result["length"].as_u64()? as usize, result))).collect())

@@ -70,6 +70,8 @@ pub fn begin(path: &Path, experiment: &Experiment, session: Session, style: Styl
     let device = session.device.unwrap_or_default();
     let device_use = DeviceUse::new(device, &device.open()?, 0);
     check_memory(experiment, &*task, device)?;
+    // A budget that makes no sense must not leave a run directory behind.
+    crate::train::budget(experiment, &*task)?;
     let threads = session.threads.or(experiment.train.threads).unwrap_or_else(cores);
     let environment = Environment::here(threads, experiment.train.seed, device_use);
     let model = ModelConfig::new(experiment.task.name(), &*task, &experiment.model);
@@ -105,19 +107,19 @@ fn reopen(run: &RunDir, settings: &TaskSettings, data_dir: &Path, kept: &TaskFac
     if let Some(file) = settings.file()
         && !file.exists()
     {
-        let remedy = format!("put it back, or name its new place in {name}/config.toml (`task.file`)");
-        return Err(DataError::missing(&file, &remedy).into());
+        let hint = format!("put it back, or name its new place in {name}/config.toml (`task.file`)");
+        return Err(DataError::missing(&file, &hint).into());
     }
     let task = crate::tasks::open(settings, data_dir)?;
     match (settings.file(), &kept.sha256, task.facts().sha256) {
         (Some(file), Some(then), Some(now)) if *then != now => {
             let problem = format!("has changed since the run {name} began (its SHA-256 was {then})");
-            let remedy = format!(
-                "put the old one back; `sab eval {name} --file {}` judges the model on all of the new one, and a new \
+            let hint = format!(
+                "put the old one back; `sab eval {name} --file {}` evaluates the model on all of the new one, and a new \
                  run can learn from it",
                 file.display()
             );
-            Err(DataError::bad(&file, problem, &remedy).into())
+            Err(DataError::bad(&file, problem, &hint).into())
         }
         _ => Ok(task),
     }
@@ -169,12 +171,12 @@ fn introduce(trainer: &mut Trainer, run: &RunDir, experiment: &Experiment, task:
     trainer
         .announce(&format!("learning `{name}`{length}: {budget} updates of {batch} sequences, seed {seed}, {place}"));
     let progress = match done {
-        0 => String::new(),
+        0 => "; Ctrl-C saves a checkpoint and stops".into(),
         done if done >= budget => format!("; all {done} updates are done"),
-        done => format!(", continuing from update {done}"),
+        done => format!(", continuing from update {done}; Ctrl-C saves a checkpoint and stops"),
     };
     let folder = run.path().display();
-    trainer.announce(&format!("writing to {folder}{progress}; Ctrl-C saves a checkpoint and stops"));
+    trainer.announce(&format!("writing to {folder}{progress}"));
     for text in [task.describe(), task.facts().note].into_iter().flatten() {
         trainer.announce(&text);
     }

@@ -23,10 +23,10 @@ pub(crate) fn within<T: PartialOrd + Display>(key: &str, value: T, range: RangeI
         return Ok(());
     }
     let (least, most) = range.into_inner();
-    Err(wrong(key, value, &format!("from {least} to {most}{unit}")))
+    Err(wrong(key, value, &format!("it must be between {least} and {most}{unit}")))
 }
 
 /// Refuses a count of 0; `what` says what is counted, in the singular.
 pub(crate) fn at_least_one(key: &str, count: usize, what: &str) -> Result<()> {
-    if count > 0 { Ok(()) } else { Err(wrong(key, count, &format!("at least one {what}"))) }
+    if count > 0 { Ok(()) } else { Err(wrong(key, count, &format!("there must be at least one {what}"))) }
 }

@@ -3,7 +3,7 @@
 use super::within;
 use super::wrong;
 use crate::error::{LabError, Result};
-use attentive::{Cell, KTop, KTrunc, SabLstmConfig, Scorer, Sparsifier, Store};
+use attentive::{Cell, KTop, KTrunc, SabError, SabLstmConfig, Scorer, Sparsifier, Store};
 use serde::{Deserialize, Serialize};
 
 /// The settings of a model. The key `kind` names the family; each has keys of its own.
@@ -51,7 +51,10 @@ impl ModelSettings {
         match self {
             Self::Sab(lstm) => {
                 let layer = SabLstmConfig { input: 1, ..lstm.clone() };
-                layer.validate().map_err(|why| LabError::Config(format!("model: {why}")))
+                layer.validate().map_err(|why| match why {
+                    SabError::Config { field, value, hint } => wrong(&format!("model.{field}"), value, &hint),
+                    why => LabError::Config(format!("model: {why}")),
+                })
             }
             Self::Transformer(TransformerSettings { hidden, layers, heads, feed_forward }) => {
                 let sizes = [("hidden", hidden), ("layers", layers), ("heads", heads), ("feed_forward", feed_forward)];

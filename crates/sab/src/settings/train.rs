@@ -129,10 +129,10 @@ impl TrainSettings {
             ("threads", self.threads.unwrap_or(1) as u64),
         ];
         if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
-            return Err(wrong(&format!("train.{key}"), 0, "at least 1"));
+            return Err(wrong(&format!("train.{key}"), 0, "it must be at least 1"));
         }
         if self.batch > 1 << 20 {
-            return Err(wrong("train.batch", self.batch, "at most 1048576"));
+            return Err(wrong("train.batch", self.batch, "it must be at most 1048576"));
         }
         let positive = [
             ("learning_rate", self.learning_rate),
@@ -142,24 +142,24 @@ impl TrainSettings {
         ];
         for (key, value) in positive {
             if !(value > 0.0 && value.is_finite()) {
-                return Err(wrong(&format!("train.{key}"), value, "a finite number above 0"));
+                return Err(wrong(&format!("train.{key}"), value, "it must be a finite number above 0"));
             }
         }
         for (key, value) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             if !(0.0..1.0).contains(&value) {
-                return Err(wrong(&format!("train.{key}"), value, "at least 0 and below 1"));
+                return Err(wrong(&format!("train.{key}"), value, "it must be at least 0 and below 1"));
             }
         }
         if !(self.weight_decay >= 0.0 && self.weight_decay * self.learning_rate < 1.0) {
             return Err(wrong(
                 "train.weight_decay",
                 self.weight_decay,
-                "at least 0 and below 1 / `train.learning_rate`",
+                "it must be at least 0 and below 1 / `train.learning_rate`",
             ));
         }
         match (0.0..=1.0).contains(&self.final_rate) {
             true => Ok(()),
-            false => Err(wrong("train.final_rate", self.final_rate, "a fraction from 0 to 1")),
+            false => Err(wrong("train.final_rate", self.final_rate, "it must be a fraction between 0 and 1")),
         }
     }
 }

@@ -80,7 +80,7 @@ impl Batch {
         let (rows, steps, count) = (self.rows, self.steps, self.answer_count());
         DataError::Invalid(format!(
             "a batch of {rows} sequences of {steps} steps lacks the {count} right answers that it asks for: it can be \
-             answered, not judged"
+             answered, not evaluated"
         ))
     }
 

@@ -43,7 +43,7 @@ impl Characters {
     fn of_model(path: &Path, facts: &TaskFacts, length: usize) -> Result<Box<dyn Task>> {
         let Some(alphabet) = &facts.alphabet else {
             return Err(LabError::Run(
-                "the model's config.json has no symbols: only its own text can be judged".into(),
+                "the model's config.json has no symbols: it can be evaluated only on its own text".into(),
             ));
         };
         let all = load_text_as(path, alphabet)?;

@@ -59,7 +59,7 @@ impl TaskKind for Copy {
         kind::check_length(self.length, 1)?;
         match self.blank_weight {
             Some(weight) if !(0.0..=1e6).contains(&weight) => {
-                Err(wrong("task.blank_weight", weight, "from 0 to 1000000, or \"auto\""))
+                Err(wrong("task.blank_weight", weight, "it must be between 0 and 1000000, or \"auto\""))
             }
             _ => self.counts().validate(),
         }

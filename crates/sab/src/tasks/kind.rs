@@ -91,7 +91,10 @@ impl TaskSettings {
     /// The same task at another length, or why that cannot be.
     pub fn with_length(mut self, new: usize) -> Result<Self> {
         let Some(length) = self.kind_mut().common_keys().length else {
-            return Err(LabError::Config(format!("`{}` takes its lengths from the data", self.name())));
+            return Err(LabError::Config(format!(
+                "`{}` takes its lengths from the data, so the length cannot be changed",
+                self.name()
+            )));
         };
         *length = new;
         self.kind().validate()?;
@@ -122,7 +125,7 @@ pub fn open(settings: &TaskSettings, data_dir: &Path) -> Result<Box<dyn Task>> {
 pub fn open_file(settings: &TaskSettings, facts: &TaskFacts, file: &Path) -> Result<Box<dyn Task>> {
     settings.kind().judge_file(facts, file).unwrap_or_else(|| {
         Err(LabError::Config(format!(
-            "the model learned `{}`: only a model of a table or a text can be judged on another file",
+            "the model learned `{}`: only a model of a table or a text can be evaluated on another file",
             settings.name()
         )))
     })

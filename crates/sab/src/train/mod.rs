@@ -258,7 +258,7 @@ impl<'a> Trainer<'a> {
             None => {
                 self.state.refused += 1;
                 self.state.refused_in_a_row += 1;
-                let refused = format!("update {} is refused: its loss or gradient is not a finite number", number + 1);
+                let refused = format!("update {} was refused: its loss or gradient is not a finite number", number + 1);
                 self.observer.note(NoteKind::Warning, &refused);
             }
         }

@@ -81,8 +81,8 @@ fn a_record_can_be_run_again_and_gives_the_same_model() {
     assert_eq!(asked, before);
     // Flags change it as they change any experiment.
     assert!(place.ok(&["train", path, "--dry-run", "--seed", "7"]).contains("seed = 7"));
-    let message = place.fails(2, &["train", "out/records/none.json"]);
-    assert!(message.contains("there is no record out/records/none.json"), "{message}");
+    let message = place.fails(4, &["train", "out/records/none.json"]);
+    assert!(message.contains("out/records/none.json does not exist"), "{message}");
     place.write("other.json", "{}");
     assert!(place.fails(4, &["train", "other.json"]).contains("other.json is not a record of a run"));
 }

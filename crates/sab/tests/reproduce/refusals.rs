@@ -8,7 +8,7 @@ fn wrong_names_are_explained() {
     let message = place.fails(2, &["reproduce", "coppy"]);
     assert!(message.contains("did you mean `copy`?"), "{message}");
     let message = place.fails(2, &reproduce(&["--only", "gru"]));
-    assert!(message.contains("no row has gru in its name"), "{message}");
+    assert!(message.contains("no row has gru in its name; the nearest rows are small/"), "{message}");
     place.write("mine/small/table.toml", TABLE.replace("small/lstm", "small/lstn"));
     let message = place.fails(2, &reproduce(&[]));
     assert!(message.contains("there is no experiment mine/small/lstn.toml; did you mean `small/lstm`?"), "{message}");
@@ -35,7 +35,9 @@ fn wrong_names_are_explained() {
 fn a_table_of_nothing_is_not_made() {
     let place = small();
     let message = place.fails(4, &reproduce(&["--table-only"]));
-    assert!(message.contains("nothing of the table small is in out"), "{message}");
+    assert!(message.contains("out has no records of the table small; run `sab reproduce small`"), "{message}");
+    let message = place.fails(4, &["reproduce", "all", "--results", "out", "--table-only"]);
+    assert!(message.contains("out has no records; run `sab reproduce all`, or name the folder"), "{message}");
     assert!(!place.path("out").exists());
 }
 

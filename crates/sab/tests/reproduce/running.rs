@@ -80,11 +80,23 @@ fn models_are_judged_at_other_lengths_once() {
     assert!(shown.contains(&format!("| accuracy, % at T=6 | – | {:.2} | – |", 100.0 * accuracy)), "{shown}");
     let again = place.sab(&reproduce(&[]));
     assert!(again.status.success() && !stderr(&again).contains("T       6"), "{}", stderr(&again));
+    // A model that was trained well and overflows at one length has not diverged.
+    let record = "out/records/small/lstm/seed1.json";
+    let measured = place.json(record);
+    let mut overflowed = measured.clone();
+    let failure = "the states of the model overflow";
+    overflowed["transfer"]["lengths"][1] =
+        serde_json::json!({ "length": 6, "failure": failure, "metrics": {}, "seconds": 0.1 });
+    place.write(record, overflowed.to_string());
+    let shown = place.ok(&reproduce(&["--table-only"]));
+    let row = shown.lines().find(|line| line.starts_with("| accuracy, % at T=6 |")).expect("a row for the length");
+    assert!(row.ends_with("| overflow |") && !shown.contains("diverged"), "{shown}");
+    place.write(record, measured.to_string());
     // A length that the table has learned since is no less missing than a run.
-    assert!(!place.ok(&reproduce(&["--dry-run"])).contains("judged"));
+    assert!(!place.ok(&reproduce(&["--dry-run"])).contains("evaluated"));
     place.write("mine/small/table.toml", TABLE.replace("about =", "lengths = [3, 6, 9]\nabout ="));
     let plan = place.ok(&reproduce(&["--dry-run"]));
-    assert_eq!(plan.matches(", not judged at T=9 yet").count(), 2, "{plan}");
+    assert_eq!(plan.matches(", not evaluated at T=9 yet").count(), 2, "{plan}");
 }
 
 #[test]
@@ -114,7 +126,9 @@ fn rows_that_are_done_need_neither_data_nor_the_run() {
     let plan = place.ok(&reproduce(&["--data-dir", "nowhere", "--dry-run"]));
     assert!(
         plan.contains("missing")
-            && plan.ends_with("1 of 2 runs done, time left unknown without the data of the others (--data-dir)\n"),
+            && plan.ends_with(
+                "1 of 2 runs done; the remaining time is unknown without the data of the others (--data-dir)\n"
+            ),
         "{plan}"
     );
 }
@@ -123,7 +137,7 @@ fn rows_that_are_done_need_neither_data_nor_the_run() {
 fn what_is_left_is_estimated_from_what_is_done() {
     let place = small();
     let plan = place.ok(&reproduce(&["--dry-run"]));
-    assert!(plan.ends_with("0 of 2 runs done, time left unknown: none of these rows has been run here\n"), "{plan}");
+    assert!(plan.ends_with("0 of 2 runs done; the remaining time is unknown until a row has run\n"), "{plan}");
     place.ok(&reproduce(&["--only", "sab"]));
     let plan = place.ok(&reproduce(&["--dry-run"]));
     assert!(plan.contains("1 of 2 runs done, about 0:0"), "{plan}");

@@ -198,7 +198,7 @@ fn plan(work: &Work, wanted: &[Wanted]) -> Result<()> {
             let lengths: Vec<String> = lengths_left.iter().map(usize::to_string).collect();
             let judged = match lengths.is_empty() {
                 true => String::new(),
-                false => format!(", not judged at T={} yet", lengths.join(", ")),
+                false => format!(", not evaluated at T={} yet", lengths.join(", ")),
             };
             format!("done{time}{judged}")
         }
@@ -210,8 +210,8 @@ fn plan(work: &Work, wanted: &[Wanted]) -> Result<()> {
     let left = match left {
         TimeLeft::Nothing => String::new(),
         TimeLeft::Seconds(seconds) => format!(", about {} left", duration(seconds)),
-        TimeLeft::Unknown => ", time left unknown: none of these rows has been run here".into(),
-        TimeLeft::WithoutData => ", time left unknown without the data of the others (--data-dir)".into(),
+        TimeLeft::Unknown => "; the remaining time is unknown until a row has run".into(),
+        TimeLeft::WithoutData => "; the remaining time is unknown without the data of the others (--data-dir)".into(),
     };
     let done = states.iter().filter(|state| matches!(state, State::Failed | State::Done { .. })).count();
     print(&format!("{lines}{done} of {} runs done{left}\n", wanted.len()))

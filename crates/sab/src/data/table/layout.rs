@@ -51,12 +51,15 @@ impl TableLayout {
         let (sequence, step) = (named(&self.sequence)?, named(&self.step)?);
         let label = if labelled { named(&self.label)? } else { named(&self.label).unwrap_or(None) };
         let features = self.features.iter().map(place).collect::<Result<Vec<_>, _>>()?;
-        let mut taken: Vec<usize> = [sequence, step, label].into_iter().flatten().chain(features.clone()).collect();
-        taken.sort_unstable();
-        if let Some(pair) = taken.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("uses the column `{}` for two things", header[pair[0]]));
+        let uses = [("task.sequence", sequence), ("task.step", step), ("task.label", label)].into_iter();
+        let mut taken: Vec<(usize, &str)> = uses.filter_map(|(key, column)| Some((column?, key))).collect();
+        taken.extend(features.iter().map(|column| (*column, "task.features")));
+        taken.sort_by_key(|(column, _)| *column);
+        if let Some([(column, one), (_, other)]) = taken.array_windows().find(|[one, other]| one.0 == other.0) {
+            let column = &header[*column];
+            return Err(format!("has a column `{column}`, which cannot be used twice (`{one}`, `{other}`)"));
         }
-        let mut free = (0..header.len()).filter(|i| taken.binary_search(i).is_err());
+        let mut free = (0..header.len()).filter(|i| taken.iter().all(|(column, _)| column != i));
         let lacks = |what: &str| {
             format!(
                 "has too few columns ({}): none is left for the {what}. A table has a column for the sequence, one \

@@ -65,22 +65,22 @@ pub fn parse_questions(path: &Path, bytes: &[u8], layout: &TableLayout) -> Resul
 }
 
 fn content(path: &Path) -> Result<Vec<u8>> {
-    let remedy = "give the path of a CSV file";
-    read_whole(open(path, remedy)?, MOST_BYTES, path, "give a smaller file")
+    let hint = "give the path of a CSV file";
+    read_whole(open(path, hint)?, MOST_BYTES, path, "give a smaller file")
 }
 
 /// Reads, groups and sorts all rows.
 fn read<'a>(
-    path: &'a Path, bytes: &'a [u8], layout: &TableLayout, labelled: bool, remedy: &str,
+    path: &'a Path, bytes: &'a [u8], layout: &TableLayout, labelled: bool, hint: &str,
 ) -> Result<(Cells<'a>, Groups)> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
     let header: Vec<String> =
         reader.headers().map_err(|e| csv_error(path, bytes, &e))?.iter().map(String::from).collect();
     if header.iter().all(String::is_empty) {
-        return Err(DataError::bad(path, "is empty", remedy));
+        return Err(DataError::bad(path, "is empty", hint));
     }
-    let columns = layout.columns(&header, labelled).map_err(|problem| DataError::bad(path, problem, remedy))?;
+    let columns = layout.columns(&header, labelled).map_err(|problem| DataError::bad(path, problem, hint))?;
     let cells = Cells { path, bytes, header, columns };
 
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -97,7 +97,7 @@ fn read<'a>(
         }
     }
     if groups.is_empty() {
-        return Err(DataError::bad(path, "has a header but no rows", remedy));
+        return Err(DataError::bad(path, "has a header but no rows", hint));
     }
     for (id, rows) in &mut groups {
         cells.sort(id, rows)?;
@@ -231,7 +231,7 @@ impl Cells<'_> {
     }
 }
 
-/// Values if all labels are numbers and there are many of them or one is no whole number; otherwise classes.
+/// Values if all labels are numbers and there are many of them or one is not a whole number; otherwise classes.
 fn guess(labels: &BTreeSet<&str>) -> AnswerKind {
     let numbers: Option<Vec<f64>> =
         labels.iter().map(|label| label.parse::<f64>().ok().filter(|number| number.is_finite())).collect();

@@ -12,7 +12,7 @@ function showTable(section, table) {
   for (const { heading, columns, rows } of table.sections) {
     if (heading) section.append(make("h3", {}, heading));
     // A column is set as numbers if all that is in it begins like one.
-    const numeric = columns.map((_, at) => at > 0 && rows.every((row) => !row[at] || NUMERIC.test(row[at]) || /^([–—-]|not run|diverged)$/.test(row[at])));
+    const numeric = columns.map((_, at) => at > 0 && rows.every((row) => !row[at] || NUMERIC.test(row[at]) || /^([–—-]|not run|diverged|overflow)$/.test(row[at])));
     const cell = (text, at) =>
       make(at === 0 ? "th" : "td", { scope: at === 0 ? "row" : null, class: numeric[at] ? "number" : null }, text);
     const head = columns.map((text, at) => make("th", { scope: "col", class: numeric[at] ? "number" : null }, text));
