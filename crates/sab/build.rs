@@ -23,8 +23,8 @@ fn locked_version(package: &str) -> Option<String> {
     entry.split('"').next().map(str::to_string)
 }
 
-/// Writes a list of all TOML files of `experiments/` with their texts. The folder is a link to that of the repository; in a
-/// package it is a copy.
+/// Writes a list of all TOML files of `experiments/` with their texts. The folder is a link to that of the
+/// repository; in a package it is a copy.
 fn experiments() {
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where")).join("experiments");
     println!("cargo::rerun-if-changed={}", root.display());

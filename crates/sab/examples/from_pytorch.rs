@@ -4,9 +4,9 @@
 //! cargo run --release --example from_pytorch [FOLDER]
 //! ```
 //!
-//! FOLDER holds `model.safetensors` and `config.json` as `sab` writes them; without one it is a golden of the repository,
-//! which the PyTorch program in `oracle/` has made, together with inputs and the outputs that PyTorch computes for them.
-//! A folder of `python oracle/exchange.py write FOLDER` holds the same. For the golden it prints:
+//! FOLDER holds `model.safetensors` and `config.json` as `sab` writes them; without one it is a golden of the
+//! repository, which the PyTorch program in `oracle/` has made, together with inputs and the outputs that PyTorch
+//! computes for them. A folder of `python oracle/exchange.py write FOLDER` holds the same. For the golden it prints:
 //!
 //! ```text
 //! Tokens(7) to Classes(5), 1385 parameters

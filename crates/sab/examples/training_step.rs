@@ -5,9 +5,9 @@
 //! cargo run --release --example training_step -- CASE [--threads N] [--repeats N]
 //! ```
 //!
-//! Prints one line of JSON for each case, like `oracle/peer.py`. CASE is copy100, copy300, lstm100, last784, chars, all, or
-//! `limit`: what the machine's arithmetic units can do at most, in GFLOP/s, or `portable`: the portable path at 100, 200 and 400
-//! steps.
+//! Prints one line of JSON for each case, like `oracle/peer.py`. CASE is copy100, copy300, lstm100, last784, chars,
+//! all, or `limit`: what the machine's arithmetic units can do at most, in GFLOP/s, or `portable`: the portable path
+//! at 100, 200 and 400 steps.
 #![allow(clippy::print_stdout)]
 
 use attentive::{ForwardOptions, KTop, KTrunc, Path, SabLstmConfig, arithmetic_limit};
@@ -33,8 +33,8 @@ struct Case {
 }
 
 impl Case {
-    /// Floating-point operations of the products of one step with all rows active: the recurrent weights, W1 and W2, forward
-    /// and backward. Inputs, readout and everything else are left out.
+    /// Floating-point operations of the products of one step with all rows active: the recurrent weights, W1 and W2,
+    /// forward and backward. Inputs, readout and everything else are left out.
     fn gflop(&self) -> f64 {
         let hidden = self.config.hidden as f64;
         let (gates, square) = (4.0 * hidden * hidden, hidden * hidden);
@@ -49,9 +49,9 @@ impl Case {
     }
 }
 
-/// Times of the portable path, whole and for each pair of a step and a memory. What it computes grows with the steps (the
-/// products) and with the pairs (the scores of all memories): if the time of a pair does not grow with the length, time grows no
-/// faster than the arithmetic.
+/// Times of the portable path, whole and for each pair of a step and a memory. What it computes grows with the steps
+/// (the products) and with the pairs (the scores of all memories): if the time of a pair does not grow with the
+/// length, time grows no faster than the arithmetic.
 fn portable(threads: usize, repeats: usize) -> Result<(), Box<dyn Error>> {
     for steps in [100, 200, 400] {
         let config = SabLstmConfig::new(10, 128).with_trunc_phase(0);

@@ -15,7 +15,8 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The process of a point: the survey starts this test program with this test alone. On its own it has nothing to measure.
+/// The process of a point: the survey starts this test program with this test alone. On its own it has nothing to
+/// measure.
 #[test]
 fn a_process_of_the_survey() {
     if let Some(said) = complexity::answer() {

@@ -9,9 +9,9 @@ pub const SYMBOLS: usize = 10;
 /// Classes of the answers.
 pub const CLASSES: usize = 9;
 
-/// A fresh plain LSTM forgets half of its cell at every step. After enough steps its gradient is exactly zero in single
-/// precision, and steps with a zero gradient cost nothing (R13). Full backpropagation would then look cheaper than it is
-/// for a network that has learned to remember. With open forget gates the gradient lives on.
+/// A fresh plain LSTM forgets half of its cell at every step. After enough steps its gradient is exactly zero in
+/// single precision, and steps with a zero gradient cost nothing (R13). Full backpropagation would then look cheaper
+/// than it is for a network that has learned to remember. With open forget gates the gradient lives on.
 const OPEN_FORGET_GATES: f64 = 10.0;
 /// Weights near zero keep the cell from filling up until its `tanh` is flat, which would end the gradient too.
 const SMALL_WEIGHTS: f64 = 1e-4;

@@ -1,8 +1,8 @@
 //! Time and memory of forward and backward against the length of a sequence, for the models of the paper.
 //!
-//! SAB, SAB with every tenth state stored, an LSTM with full backpropagation and full self-attention, each with a loss on
-//! every step and with a loss on the last step alone. A model goes up to the length at which it would take too much. The
-//! page says which points were not measured, and why.
+//! SAB, SAB with every tenth state stored, an LSTM with full backpropagation and full self-attention, each with a
+//! loss on every step and with a loss on the last step alone. A model goes up to the length at which it would take
+//! too much. The page says which points were not measured, and why.
 //!
 //! ```sh
 //! cargo run --release -p attentive-sab --example complexity -- --out results/complexity

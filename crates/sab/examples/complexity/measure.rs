@@ -82,8 +82,8 @@ fn batch(case: Case, rows: usize) -> Batch {
     Batch { rows, steps, input: Input::Tokens(tokens), asked, answers }
 }
 
-/// Counts the rows and steps whose gradient is not zero. The engine does not tell which steps it visited, but the gradient
-/// of a dense input does: it is the gradient of the step, times the input weights.
+/// Counts the rows and steps whose gradient is not zero. The engine does not tell which steps it visited, but the
+/// gradient of a dense input does: it is the gradient of the step, times the input weights.
 fn reached(model: &SabModel, case: Case, batch: &Batch, options: &ForwardOptions, device: &Device) -> Result<usize> {
     let Input::Tokens(tokens) = &batch.input else { return Ok(0) };
     let mut one_hot = vec![0.0_f32; tokens.len() * SYMBOLS];

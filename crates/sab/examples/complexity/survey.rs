@@ -92,7 +92,8 @@ struct Question {
     seconds: f64,
 }
 
-/// Measures the point that the parent process asks for. Returns the text for stdout, or nothing if there is no such point.
+/// Measures the point that the parent process asks for. Returns the text for stdout, or nothing if there is no such
+/// point.
 pub fn answer() -> Option<Result<String>> {
     let question = std::env::var(POINT).ok()?;
     let measured = || -> Result<String> {
@@ -103,7 +104,8 @@ pub fn answer() -> Option<Result<String>> {
 }
 
 impl Survey<'_> {
-    /// Measures every point that is not in the file yet and writes the file after each one. `report` sees each new point.
+    /// Measures every point that is not in the file yet and writes the file after each one. `report` sees each new
+    /// point.
     pub fn run(&self, mut report: impl FnMut(&Point)) -> Result<Document> {
         let device = DeviceUse::new(DeviceName::Cpu, &DeviceName::Cpu.open()?, 0);
         let environment = serde_json::to_value(Environment::here(self.settings.threads, 0, device))?;
