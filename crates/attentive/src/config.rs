@@ -80,13 +80,13 @@ pub struct SabLstmConfig {
     /// How many steps the sequential gradient runs (R9).
     #[serde(default = "defaults::k_trunc")]
     pub k_trunc: KTrunc,
-    /// Where the truncation points lie (R9).
+    /// The position of the truncation points (R9).
     #[serde(default = "defaults::trunc_phase")]
     pub trunc_phase: TruncPhase,
     /// Whether gradient enters a memory and the steps before it (R11).
     #[serde(default = "defaults::mental_updates")]
     pub mental_updates: bool,
-    /// What the gradient of the scores reaches (R10).
+    /// The reach of the gradient of the scores (R10).
     #[serde(default = "defaults::score_gradient")]
     pub score_gradient: ScoreGradient,
     /// How often gradient may skip (R12).
@@ -205,8 +205,8 @@ impl SabLstmConfig {
         (1..=MOST_INPUT).contains(&self.input) && (1..=MOST_HIDDEN).contains(&self.hidden)
     }
 
-    /// What the engine and the portable path compute, with the truncation phase of one batch. Every field has its place
-    /// here, so a new one cannot be forgotten.
+    /// The model that the engine and the portable path compute, with the truncation phase of one batch. Every field
+    /// has its place here, so a new one cannot be forgotten.
     pub(crate) fn model(&self, phase: usize) -> Model {
         let Self {
             input,

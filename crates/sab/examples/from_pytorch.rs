@@ -60,7 +60,7 @@ pub fn run(folder: &Path) -> Result<f32, Box<dyn Error>> {
     Ok(most)
 }
 
-/// What is run if nothing else is said.
+/// The folder to run without an argument.
 pub fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../oracle/goldens/model")
 }

@@ -1,5 +1,5 @@
-//! What both kinds of figure share: texts, numbers and files. [kuva](https://docs.rs/kuva) draws the figures; it brings
-//! its own font, so a PNG looks the same on a machine without fonts.
+//! The common ground of both kinds of figure: texts, numbers and files. [kuva](https://docs.rs/kuva) draws the
+//! figures; it brings its own font, so a PNG looks the same on a machine without fonts.
 
 use crate::error::{LabError, Result};
 use kuva::prelude::{Layout, PngBackend, SvgBackend};

@@ -41,7 +41,7 @@ fn a_dry_run_prints_every_key_and_makes_nothing() {
         assert!(printed.contains(line), "{line} is not in {printed}");
     }
     assert!(!place.path("runs").exists());
-    // What is printed is an experiment itself.
+    // The output is an experiment itself.
     place.write("again.toml", &printed);
     assert_eq!(place.ok(&["train", "again.toml", "--dry-run"]), printed);
     let changed = place.ok(&["train", "again.toml", "--set", "train.clip=none", "--lr", "0.01", "--dry-run"]);
@@ -364,7 +364,7 @@ fn transfer_keeps_what_it_found_before_and_looks_at_all_lengths_first() {
     let out = place.sab(&["transfer", "run", "--lengths", "11,0"]);
     assert!(out.status.code() == Some(2) && out.stdout.is_empty(), "{}", stderr(&out));
 
-    // What cannot be read is not written over.
+    // A file that cannot be read is not overwritten.
     std::fs::write(place.path("run/transfer.json"), "{ \"lengths\": [").expect("written");
     let out = place.sab(&["transfer", "run", "--lengths", "5"]);
     assert!(!out.status.success() && stderr(&out).contains("transfer.json is damaged"), "{}", stderr(&out));

@@ -1,4 +1,4 @@
-//! What is broken is said, and nothing that was good is lost.
+//! Every failure has a message, and nothing good is lost.
 #![cfg(unix)]
 
 mod common;
@@ -292,7 +292,7 @@ fn a_file_that_has_changed_since_a_run_began_is_not_silently_used() {
         }
         assert!(before == everything(&place.path("run")));
         place.ok(&["eval", "run", "--file", "file"]);
-        // What an older version kept has no digest.
+        // Runs of older versions kept no digest.
         let mut config = place.json("run/config.json");
         assert!(config["facts"].as_object_mut().expect("facts").remove("sha256").is_some());
         let kept = fs::read(place.path("run/config.json")).expect("readable");

@@ -1,4 +1,4 @@
-//! What is learned from: padding changes nothing, the loss and its gradient are right, training ends when it should,
+//! Losses and gradients: padding changes nothing, the loss and its gradient are right, training ends when it should,
 //! and it works.
 
 mod common;
@@ -256,7 +256,7 @@ fn the_loss_is_that_of_plain_code() {
             let found = f64::from(loss(tensor.clone(), &batch, &device).expect("a loss").into_scalar::<f32>());
             let right = plain_loss(&outputs, &batch);
             assert!((found / right - 1.0).abs() < 1e-5, "{asked:?}, {width} outputs: {found} and {right}");
-            // What nobody knows the answers of has no loss.
+            // A batch without known answers has no loss.
             batch.answers = Answers::Unknown;
             assert!(loss(tensor, &batch, &device).is_err_and(|why| why.to_string().contains("not evaluated")));
         }
@@ -362,7 +362,7 @@ fn training_ends_soon_after_its_time_with_a_summary() {
     assert!(summary["updates"].as_u64() > Some(0) && summary["test"]["accuracy"].is_number());
 }
 
-/// What a small network gets right of the test digits of the copy task; an eighth is chance.
+/// The share of test digits of the copy task that a small network gets right; an eighth is chance.
 fn copied(length: &str, more: &[&str]) -> f64 {
     let place = Place::new();
     let small = ["--hidden", "32", "--batch", "32", "--lr", "2e-2", "--steps", "1200", "--threads", "1", "--quiet"];

@@ -161,7 +161,7 @@ fn order(document: &str) -> Vec<Vec<String>> {
     block.lines().skip(1).map(names).filter(|names| !names[0].is_empty()).collect()
 }
 
-/// What is wrong between a graph and an order in which each module may name only those of earlier lines.
+/// The conflicts between a graph and an order in which each module may name only those of earlier lines.
 fn against(graph: &Graph, order: &[Vec<String>]) -> Vec<String> {
     let line_of = |name: &String| order.iter().position(|names| names.contains(name));
     let mut wrong = Vec::new();

@@ -340,6 +340,6 @@ fn the_trainer_clips_the_global_norm_to_the_limit() {
             .expect("the norm before clipping");
         let right = if run == "tight" { 0.001 } else { norm };
         assert!(norm > 0.01, "{norm}");
-        assert!((seen / right - 1.0).abs() < 1e-5, "{run}: {seen} in place of {right}");
+        assert!((seen / right - 1.0).abs() < 1e-5, "{run}: {seen} instead of {right}");
     }
 }

@@ -212,7 +212,7 @@ fn the_library_answers_as_the_command_does() {
     });
     taken.expect("answers");
     assert_eq!(text, place.ok(&["predict", "run", "class.csv"]));
-    // What does not fit the model is an error.
+    // A table that does not fit the model is an error.
     questions.sequences[3].features.pop();
     let why = predictor.answer(&questions, 1, |_| Ok(())).expect_err("a number is missing").to_string();
     assert!(why.contains("`b3`"), "{why}");

@@ -4,7 +4,7 @@ use sab::tensorboard::EventWriter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a record says, as far as these tests need it.
+/// The part of a record that these tests need.
 #[derive(Debug, Default, PartialEq)]
 struct Event {
     wall_time: f64,

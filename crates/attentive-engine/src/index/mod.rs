@@ -7,7 +7,7 @@
 //!
 //! Its cost depends on the data. A bound is tight if the memories of a block are alike, so each level keeps a few
 //! blocks open and puts what is new where it fits best: states that alternate between two places fill two blocks.
-//! Where bounds prune nothing, the index steps aside for a growing number of steps.
+//! An index whose bounds prune nothing steps aside for a growing number of steps.
 
 mod search;
 
@@ -81,7 +81,7 @@ pub(crate) struct MemoryIndex {
     /// bit each.
     sampled: usize,
     settled: u32,
-    /// What searches have been worth lately.
+    /// The worth of the latest searches.
     credit: i32,
     /// Steps left that score all memories, and how many there were the last time.
     pause: u32,

@@ -100,7 +100,7 @@ fn find(index: &mut MemoryIndex, question: &Question<'_>, kept: usize) -> ((Vec<
     ((search.slots, search.scores.iter().map(|score| score.to_bits()).collect()), search.evaluations)
 }
 
-/// What is done to the weights of a case.
+/// A change of the weights of a case.
 type Change = fn(f32) -> f32;
 
 const WEIGHTS: [(&str, Change); 4] =

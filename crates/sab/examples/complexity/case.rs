@@ -91,7 +91,7 @@ impl LossOn {
 pub struct Case {
     /// The model.
     pub model: Subject,
-    /// Where the loss is.
+    /// The steps that have a loss.
     pub loss: LossOn,
     /// Steps of a sequence, the paper's T.
     pub length: usize,

@@ -53,7 +53,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 
-    /// Where to write complexity.json, .md, .svg and .png
+    /// The folder for complexity.json, .md, .svg and .png
     #[arg(long, value_name = "DIR", default_value = "complexity")]
     out: PathBuf,
 

@@ -47,7 +47,7 @@ pub struct Window {
 /// The facts of a checkpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Facts {
-    // Checkpoints of version 0.1.0 and before call it `standing`.
+    // Earlier checkpoints call it `standing`.
     #[serde(alias = "standing")]
     state: TrainState,
     /// The experiment, so that a checkpoint cannot continue another one.

@@ -119,7 +119,7 @@ fn rows_that_are_done_need_neither_data_nor_the_run() {
     record["config"] = serde_json::to_value(config).expect("JSON");
     std::fs::write(&path, record.to_string()).expect("written");
     assert_eq!(place.ok(&reproduce(&["--data-dir", "nowhere"])), first);
-    // What is missing is another matter: then the data is looked for first.
+    // Only missing rows need data: it is checked before anything is trained.
     std::fs::remove_file(&path).expect("removed");
     std::fs::remove_dir_all(place.path("out/runs/small/lstm")).expect("removed");
     place.fails(3, &reproduce(&["--data-dir", "nowhere"]));

@@ -106,7 +106,7 @@ fn a_table_of_the_papers_size_stands_beside_that_of_a_cpu() {
     let of_the_paper = std::fs::read_to_string(place.path("out/small.paper.md")).expect("another");
     assert!(of_the_paper.starts_with("# Small copies, the paper's size (Table 9)"), "{of_the_paper}");
     assert!(of_the_paper.contains("| 60 |") && !of_the_paper.contains("LSTM"), "{of_the_paper}");
-    // Where all rows have one size there is one table.
+    // If all rows have one size, there is one table.
     std::fs::remove_file(place.path("mine/small/sab.cpu.toml")).expect("removed");
     let shown = place.ok(&reproduce(&["--budget", "paper"]));
     assert!(shown.contains("small.md") && shown.contains("LSTM"), "{shown}");

@@ -1,4 +1,4 @@
-//! What each task puts into its batches, and that held-out data never trains.
+//! The batches of each task hold the right data, and held-out data never trains.
 
 mod adding;
 mod characters;

@@ -12,7 +12,7 @@ use std::path::Path;
 const MOST_BYTES: u64 = 1 << 30;
 /// With more different whole numbers than this, an answer is taken for a value.
 const MOST_GUESSED_CLASSES: usize = 20;
-const REMEDY: &str = "correct the file, or name other columns";
+const HINT: &str = "correct the file, or name other columns";
 
 /// One row on its way into a sequence.
 struct Row {
@@ -37,7 +37,7 @@ pub fn load_table(path: &Path, layout: &TableLayout) -> Result<Table> {
 
 /// Reads a table as [`load_table`] does from the content of a CSV file; `path` is the name used in errors.
 pub fn parse_table(path: &Path, bytes: &[u8], layout: &TableLayout) -> Result<Table> {
-    let (cells, groups) = read(path, bytes, layout, true, REMEDY)?;
+    let (cells, groups) = read(path, bytes, layout, true, HINT)?;
     Ok(Table { sha256: sha256_of(bytes), ..cells.table(groups, layout)? })
 }
 
@@ -266,6 +266,6 @@ fn csv_error(path: &Path, bytes: &[u8], error: &csv::Error) -> DataError {
             row(format!("the row has {len} columns, the header has {expected_len}"))
         }
         csv::ErrorKind::Utf8 { .. } => row("the row is not UTF-8 text".into()),
-        _ => DataError::bad(path, format!("cannot be read as CSV ({error})"), REMEDY),
+        _ => DataError::bad(path, format!("cannot be read as CSV ({error})"), HINT),
     }
 }
