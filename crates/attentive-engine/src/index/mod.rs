@@ -207,16 +207,12 @@ impl MemoryIndex {
     }
 
     /// Finds the `kept` best memories, ties to the older, and leaves them in `search`. Returns false if every memory
-    /// has to be scored instead.
+    /// has to be scored instead. The caller has asked whether an index [`pays`](Self::pays).
     pub(crate) fn search(
         &mut self, question: &Question<'_>, kept: usize, room: &mut Room, search: &mut Search,
     ) -> bool {
         let slots = question.keys.notes.len();
-        let alive = question.live.map_or(slots, <[u32]>::len);
-        if self.unbounded
-            || !Self::pays(slots, alive, kept)
-            || !question.bounds.bounds_query(question.query, question.vector)
-        {
+        if self.unbounded || !question.bounds.bounds_query(question.query, question.vector) {
             return false;
         }
         // A call that is nearly over does not make up for taking up its memories.
@@ -235,7 +231,8 @@ impl MemoryIndex {
         if self.unbounded {
             return false;
         }
-        let found = search.best_first(&self.levels, question, kept, search::budget(alive), room);
+        let memories = question.live.map_or(slots, <[u32]>::len);
+        let found = search.best_first(&self.levels, question, kept, search::budget(memories), room);
         self.settle(found);
         found
     }
