@@ -53,7 +53,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, help="also write the measurements to this file")
     arguments = parser.parse_args()
-    build = ["cargo", "build", "--release", "--quiet", "-p", "sab", "--example", "training_step"]
+    build = ["cargo", "build", "--release", "--quiet", "-p", "attentive-sab", "--example", "training_step"]
     subprocess.run(build, check=True, cwd=HERE.parent)
     target = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target"))
     ours = str(target / "release" / "examples" / "training_step")
