@@ -4,7 +4,7 @@
 //! ```text
 //! Model (parts and options) --parameters()--> names, shapes, initialisation
 //! parameters -> PackedWeights --+
-//! Call, CallData ---------------+-> forward -> hidden, summary, rows, Tape
+//! Call, State, dense input -----+-> forward -> hidden, summary, State, Tape
 //! Tape, OutputAdjoints -> backward -> Gradients: one sweep over time in reverse (R13)
 //! ```
 //!
@@ -22,7 +22,7 @@
 //! [`EngineError`]: the engine never computes something else instead.
 //!
 //! ```
-//! use attentive_engine::{Call, CallData, Inputs, InstructionSet, Model, PackedWeights, RowStart, forward};
+//! use attentive_engine::{Call, Inputs, InstructionSet, Model, PackedWeights, State, forward};
 //! use std::sync::Arc;
 //!
 //! let model = Model::new(3, 8); // three tokens, eight units
@@ -33,15 +33,15 @@
 //!     model,
 //!     time: 4,
 //!     inputs: Inputs::Tokens(Arc::new(vec![0, 1, 2, 0])),
-//!     rows: vec![RowStart::fresh()],
 //!     tracked: false,
 //!     threads: 1,
 //!     instructions: InstructionSet::Detect,
 //!     reminders: None,
 //! };
-//! let out = forward(call, weights, CallData::default())?;
+//! let mut out = forward(call, State::fresh(&model, 1), weights, &[])?;
 //! assert_eq!(out.hidden.as_slice()[..4 * 8].len(), 32); // [batch, time, hidden]
-//! assert_eq!(out.rows[0].stored, [0, 1, 2, 3]);
+//! assert_eq!(out.state.rows()[0].slot_steps, [0, 1, 2, 3, 4]);
+//! out.state.settle(&out.hidden.as_slice()[..32])?; // ready for the next call
 //! # Ok::<(), attentive_engine::EngineError>(())
 //! ```
 
@@ -67,6 +67,7 @@ mod registry;
 mod reminders;
 mod scorers;
 mod sparsifiers;
+mod state;
 mod stores;
 mod tape;
 mod team;
@@ -80,18 +81,19 @@ pub use forward::{Forward, forward};
 pub use kernels::InstructionSet;
 pub use limit::arithmetic_limit;
 pub use loss::cross_entropy;
-pub use memory::{MOST_STEPS, Place, RowEnd, RowStart};
+pub use memory::{MOST_STEPS, RowStart};
 pub use model::{MOST_HIDDEN, MOST_INPUT, Model};
 #[cfg(feature = "serde")]
 pub use options::number_or;
 pub use options::{Hops, KTop, KTrunc, ScoreGradient, TruncPhase};
 pub use parameters::{Gain, Owner, Parameter, Start};
 pub use pool::Buffer;
-pub use problem::{Call, CallData, Inputs};
+pub use problem::{Call, Inputs};
 pub use readout::{Readout, ReadoutGradients};
 pub use reminders::{Reminder, Reminders, keep_largest};
 pub use scorers::Scorer;
 pub use sparsifiers::Sparsifier;
+pub use state::State;
 pub use stores::{Evict, MOST_K_ATT, RECEIVED_DECAY, Store, StoreRule};
 pub use tape::Tape;
 pub use weights::PackedWeights;

@@ -4,9 +4,9 @@
 use crate::error::{EngineError, Result};
 use crate::model::Model;
 use crate::sparsifiers::Choice;
+use crate::state::Kept;
 use crate::stores::RECEIVED_DECAY;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The largest step count of a row: more than any stream needs, and far below any overflow.
 pub const MOST_STEPS: u64 = 1 << 53;
@@ -17,23 +17,36 @@ pub struct RowStart {
     /// Steps that the row has taken since it was fresh.
     pub steps: u64,
     /// The step whose hidden state each carried memory holds, oldest first. The null slot is step 0.
-    pub slot_steps: Arc<Vec<u64>>,
+    pub slot_steps: Vec<u64>,
     /// The decayed sum of weights that each carried memory has received (R18). Empty means all zero.
-    pub received: Arc<Vec<f32>>,
+    pub received: Vec<f32>,
 }
 
 impl RowStart {
     /// A row that has taken no step and holds only the null slot.
     pub fn fresh() -> Self {
-        Self { steps: 0, slot_steps: Arc::new(vec![0]), received: Arc::default() }
+        Self { steps: 0, slot_steps: vec![0], received: Vec::new() }
+    }
+
+    /// Refuses a row that took too many steps, or holds more memories than the model may hold.
+    pub fn check_length(&self, model: &Model) -> Result<()> {
+        if self.steps > MOST_STEPS {
+            let why = format!("its `steps` is {}, but {MOST_STEPS} is the largest value", self.steps);
+            return Err(EngineError::State(why));
+        }
+        let held = self.slot_steps.len() - 1;
+        match model.store.capacity.filter(|capacity| held > *capacity) {
+            None => Ok(()),
+            Some(capacity) => {
+                let why = format!("it holds {held} memories besides the null slot, but `capacity` is {capacity}");
+                Err(EngineError::State(why))
+            }
+        }
     }
 
     /// Refuses a start that contradicts itself or the model.
     pub fn check(&self, model: &Model) -> Result<()> {
         let wrong = |why: String| Err(EngineError::State(why));
-        if self.steps > MOST_STEPS {
-            return wrong(format!("its `steps` is {}, but {MOST_STEPS} is the largest value", self.steps));
-        }
         if self.slot_steps.first() != Some(&0) {
             return wrong("its memory does not begin with the null slot, step 0".into());
         }
@@ -43,10 +56,7 @@ impl RowStart {
         if let Some(last) = self.slot_steps.last().filter(|last| **last > self.steps) {
             return wrong(format!("it remembers step {last}, but has taken only {} steps", self.steps));
         }
-        if let Some(capacity) = model.store.capacity.filter(|capacity| self.slot_steps.len() - 1 > *capacity) {
-            let held = self.slot_steps.len() - 1;
-            return wrong(format!("it holds {held} memories besides the null slot, but `capacity` is {capacity}"));
-        }
+        self.check_length(model)?;
         if !self.received.is_empty() && self.received.len() != self.slot_steps.len() {
             let (got, right) = (self.received.len(), self.slot_steps.len());
             return wrong(format!("`received` has {got} values, but the row holds {right} memories"));
@@ -60,7 +70,7 @@ impl RowStart {
 
 /// The place where the state of a slot is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// Among the carried memories of the row.
     Carried(usize),
     /// Among the hidden states of this call, at this step, counted from 0.
@@ -83,7 +93,7 @@ pub(crate) struct RowMemory {
 }
 
 impl RowMemory {
-    pub(crate) fn new(model: &Model, start: &RowStart) -> Self {
+    pub(crate) fn new(model: &Model, start: RowStart) -> Self {
         let slots = start.slot_steps.len();
         let rule = &model.store;
         let counted = rule.capacity.is_some() && rule.evict.counts_received();
@@ -91,10 +101,9 @@ impl RowMemory {
             steps_before: start.steps,
             carried: slots,
             k_att: rule.k_att,
-            slot_steps: start.slot_steps.to_vec(),
+            slot_steps: start.slot_steps,
             live: rule.capacity.map(|_| (0..slots as u32).collect()),
-            received: counted
-                .then(|| if start.received.is_empty() { vec![0.0; slots] } else { start.received.to_vec() }),
+            received: counted.then(|| if start.received.is_empty() { vec![0.0; slots] } else { start.received }),
         }
     }
 
@@ -204,30 +213,25 @@ impl RowMemory {
         self.slot_steps.push(step);
     }
 
-    /// The row's contribution to the next call's state.
-    pub(crate) fn end(&self, time: usize) -> RowEnd {
-        let stored = self.slot_steps[self.carried..].iter();
-        let forgotten = self.live.as_ref().filter(|live| live.len() < self.slot_steps.len());
-        RowEnd {
-            steps: self.steps_before + time as u64,
-            stored: stored.map(|step| (step - self.steps_before - 1) as usize).collect(),
-            kept: forgotten.map(|live| live.iter().map(|slot| self.place(*slot as usize)).collect()),
-            received: self.received.clone().unwrap_or_default(),
-        }
+    /// The slots that are left; `None` if no memory was evicted.
+    pub(crate) fn survivors(&self) -> Option<&[u32]> {
+        self.live().filter(|live| live.len() < self.slot_steps.len())
     }
-}
 
-/// The memory of a row after a call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RowEnd {
-    /// Steps that the row has taken since it was fresh.
-    pub steps: u64,
-    /// The steps of this call, from 0, whose states were stored.
-    pub stored: Vec<usize>,
-    /// The places of the remaining memories. `None` means all carried ones, then all stored ones.
-    pub kept: Option<Vec<Place>>,
-    /// The decayed sum of weights that each remaining memory has received; empty if the eviction rule does not use it.
-    pub received: Vec<f32>,
+    /// The row's start of the next call, and where its memories are.
+    pub(crate) fn end(self, time: usize) -> (RowStart, Kept) {
+        let stored = self.slot_steps[self.carried..].iter();
+        let stored = stored.map(|step| (step - self.steps_before - 1) as usize).collect();
+        let survivors = self.survivors();
+        let kept = survivors.map(|live| live.iter().map(|slot| self.place(*slot as usize)).collect());
+        let left = survivors.map(|live| live.iter().map(|slot| self.slot_steps[*slot as usize]).collect());
+        let start = RowStart {
+            steps: self.steps_before + time as u64,
+            slot_steps: left.unwrap_or(self.slot_steps),
+            received: self.received.unwrap_or_default(),
+        };
+        (start, Kept { carried: self.carried, stored, kept })
+    }
 }
 
 /// Runs of consecutive slots.
@@ -262,9 +266,9 @@ mod tests {
     #[test]
     fn r2_a_slot_knows_its_step_and_a_step_its_slot() {
         let model = model(None, Evict::Oldest);
-        let start = RowStart { steps: 7, slot_steps: Arc::new(vec![0, 3, 6]), received: Arc::default() };
+        let start = RowStart { steps: 7, slot_steps: vec![0, 3, 6], received: Vec::new() };
         start.check(&model).expect("a good start");
-        let mut memory = RowMemory::new(&model, &start);
+        let mut memory = RowMemory::new(&model, start);
         for t in [1, 2, 5] {
             memory.store(&model, t);
         }
@@ -275,23 +279,26 @@ mod tests {
         assert_eq!((memory.place(2), memory.place(5)), (Place::Carried(2), Place::Step(5)));
         assert_eq!(memory.step_of(5), 13);
         assert!(memory.runs().eq(std::iter::once(0..6)));
-        let end = memory.end(8);
-        assert_eq!((end.steps, end.stored, end.kept), (15, vec![1, 2, 5], None));
+        let (start, end) = memory.end(8);
+        assert_eq!((start.steps, start.slot_steps), (15, vec![0, 3, 6, 9, 10, 13]));
+        assert_eq!((end.carried, end.stored, end.kept), (3, vec![1, 2, 5], None));
     }
 
     #[test]
     fn r18_the_oldest_makes_room_and_the_null_slot_stays() {
         let model = model(Some(2), Evict::Oldest);
-        let mut memory = RowMemory::new(&model, &RowStart::fresh());
+        let mut memory = RowMemory::new(&model, RowStart::fresh());
         (0..5).for_each(|t| memory.store(&model, t));
         assert_eq!(memory.runs().collect::<Vec<_>>(), [0..1, 4..6]);
-        assert_eq!(memory.end(5).kept, Some(vec![Place::Carried(0), Place::Step(3), Place::Step(4)]));
+        let (start, end) = memory.end(5);
+        assert_eq!(end.kept, Some(vec![Place::Carried(0), Place::Step(3), Place::Step(4)]));
+        assert_eq!(start.slot_steps, [0, 4, 5]);
     }
 
     #[test]
     fn r18_what_was_received_decays_and_decides() {
         let model = model(Some(2), Evict::LeastAttended);
-        let mut memory = RowMemory::new(&model, &RowStart::fresh());
+        let mut memory = RowMemory::new(&model, RowStart::fresh());
         memory.store(&model, 0);
         memory.store(&model, 1);
         let mut choice = Choice { slots: vec![1, 2], weights: vec![0.75, 0.25], ..Choice::default() };
@@ -301,7 +308,7 @@ mod tests {
         let mut choice = Choice { slots: vec![2], weights: vec![1.0], ..Choice::default() };
         memory.attend(&mut choice);
         assert_eq!(choice.slots, [3], "the third memory is slot 3");
-        assert_eq!(memory.end(3).received, [0.0, 0.75 * RECEIVED_DECAY, 1.0]);
+        assert_eq!(memory.end(3).0.received, [0.0, 0.75 * RECEIVED_DECAY, 1.0]);
     }
 
     #[test]
@@ -309,8 +316,8 @@ mod tests {
         let model = model(Some(2), Evict::Oldest);
         let start = |steps, slot_steps: &[u64], received: &[f32]| RowStart {
             steps,
-            slot_steps: Arc::new(slot_steps.to_vec()),
-            received: Arc::new(received.to_vec()),
+            slot_steps: slot_steps.to_vec(),
+            received: received.to_vec(),
         };
         assert!(start(5, &[0, 2, 5], &[0.0, 1.0, 0.5]).check(&model).is_ok());
         for (bad, why) in [

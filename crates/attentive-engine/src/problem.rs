@@ -6,6 +6,7 @@ use crate::kernels::gemm::PANEL;
 use crate::kernels::{InstructionSet, Isa, Kernels};
 use crate::memory::RowStart;
 use crate::model::Model;
+use crate::state::State;
 use std::sync::Arc;
 
 /// From this many units on, the weights do not fit into a second-level cache, and threads split columns instead of
@@ -21,7 +22,7 @@ const STORED_CHOICES: usize = 64;
 pub enum Inputs {
     /// `[batch, time]`; each token selects a row of the input weights.
     Tokens(Arc<Vec<u32>>),
-    /// `[batch, time, input]`, passed in [`CallData`].
+    /// `[batch, time, input]`, passed beside the call.
     Dense,
 }
 
@@ -34,8 +35,6 @@ pub struct Call {
     pub time: usize,
     /// The input.
     pub inputs: Inputs,
-    /// The start of each row; the batch has as many rows as this has entries.
-    pub rows: Vec<RowStart>,
     /// Whether a backward pass may follow.
     pub tracked: bool,
     /// Number of threads. It does not change a bit of the results.
@@ -44,19 +43,6 @@ pub struct Call {
     pub instructions: InstructionSet,
     /// How many reminders to report per step.
     pub reminders: Option<usize>,
-}
-
-/// The tensors of one call, besides the parameters.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CallData<'a> {
-    /// The dense input, `[batch, time, input]`; empty for tokens.
-    pub dense: &'a [f32],
-    /// The carried hidden state, `[batch, hidden]`; empty means zero.
-    pub hidden: &'a [f32],
-    /// The carried cell state, `[batch, hidden]`; empty means zero, or a cell without a cell state (R15).
-    pub cell: &'a [f32],
-    /// The carried memories, `[batch, room, hidden]`, each row's slots first; empty means one slot of zeros per row.
-    pub memory: &'a [f32],
 }
 
 /// One checked call, with everything derived from it.
@@ -71,11 +57,8 @@ pub(crate) struct Problem {
     /// `hidden` rounded up to whole panels. Padding units have zero weights and stay exactly zero.
     pub(crate) padded: usize,
     pub(crate) inputs: Inputs,
-    pub(crate) rows: Vec<RowStart>,
     /// The number of slots that each row has room for.
     pub(crate) slot_room: usize,
-    /// Slots of the carried memory, `[batch, carried_room, hidden]`.
-    pub(crate) carried_room: usize,
     pub(crate) tracked: bool,
     pub(crate) threads: usize,
     pub(crate) isa: Isa,
@@ -86,34 +69,16 @@ pub(crate) struct Problem {
 
 impl Problem {
     /// Checks the whole call. The engine can compute every call that passes.
-    pub(crate) fn new(call: Call, data: &CallData<'_>) -> Result<Self> {
-        let Call { model, time, inputs, rows, tracked, threads, instructions, reminders } = call;
+    pub(crate) fn new(call: Call, state: &State, dense: &[f32]) -> Result<Self> {
+        let Call { model, time, inputs, tracked, threads, instructions, reminders } = call;
         model.check()?;
-        let (batch, hidden, input) = (rows.len(), model.hidden, model.input);
+        let (batch, hidden, input) = (state.batch(), model.hidden, model.input);
         for (what, size) in [("rows", batch), ("steps", time)] {
             if size == 0 {
                 return Err(EngineError::Length { what, got: 0, expected: 1 });
             }
         }
-        for start in &rows {
-            start.check(&model)?;
-        }
-        let most_carried = rows.iter().map(|start| start.slot_steps.len()).max().unwrap_or(1);
-        let carried_room = if data.memory.is_empty() { 1 } else { data.memory.len() / (batch * hidden) };
-        if carried_room < most_carried {
-            let why = format!("it has room for {carried_room} memories per row, but a row holds {most_carried}");
-            return Err(EngineError::State(why));
-        }
-        let carries = model.cell.carries();
-        for (what, values, expected) in [
-            ("hidden", data.hidden, batch * hidden),
-            ("cell", data.cell, if carries { batch * hidden } else { 0 }),
-            ("memory", data.memory, batch * carried_room * hidden),
-        ] {
-            if !values.is_empty() {
-                check_length(what, values.len(), expected)?;
-            }
-        }
+        state.check(&model)?;
         match &inputs {
             Inputs::Tokens(tokens) => {
                 check_length("tokens", tokens.len(), batch * time)?;
@@ -123,23 +88,16 @@ impl Problem {
                 }
             }
             Inputs::Dense => {
-                check_length("input", data.dense.len(), batch * time * input)?;
-                if !all_finite(data.dense) {
-                    let place = data.dense.iter().position(|x| !x.is_finite()).unwrap_or(0) / input;
+                check_length("input", dense.len(), batch * time * input)?;
+                if !all_finite(dense) {
+                    let place = dense.iter().position(|x| !x.is_finite()).unwrap_or(0) / input;
                     let place = format!(" in row {} at step {}", place / time, place % time);
                     return Err(EngineError::NonFinite { what: "input", place });
                 }
             }
         }
-        let mut memories = data.memory.chunks_exact(carried_room * hidden).zip(&rows);
-        let carried_is_finite = all_finite(data.hidden)
-            && all_finite(data.cell)
-            && memories.all(|(memory, start)| all_finite(&memory[..start.slot_steps.len() * hidden]));
-        if !carried_is_finite {
-            return Err(EngineError::NonFinite { what: "state", place: String::new() });
-        }
-        let room = |start: &RowStart| start.slot_steps.len() + model.store.most_stored(start.steps, time);
-        let slot_room = rows.iter().map(room).max().unwrap_or(1);
+        let room = |row: &RowStart| row.slot_steps.len() + model.store.most_stored(row.steps, time);
+        let slot_room = state.rows.iter().map(room).max().unwrap_or(1);
         let isa = Isa::from(instructions);
         Ok(Self {
             batch,
@@ -149,9 +107,7 @@ impl Problem {
             hidden,
             padded: hidden.next_multiple_of(PANEL),
             inputs,
-            rows,
             slot_room,
-            carried_room,
             tracked,
             threads: threads.max(1),
             isa,
@@ -178,11 +134,6 @@ impl Problem {
     /// `len`, or 0 for a plain recurrent network, which has no attention (R6).
     pub(crate) fn if_attends(&self, len: usize) -> usize {
         if self.model.attends() { len } else { 0 }
-    }
-
-    /// Whether a step reads the stored states, for its summary or to decide what to store.
-    pub(crate) fn reads_memories(&self) -> bool {
-        self.model.attends() || self.model.store.reads_states()
     }
 
     /// `len`, or 0 for a cell without a cell state (R15).

@@ -4,7 +4,8 @@ use crate::index::{MemoryIndex, Question, Search};
 use crate::memory::{Place, RowMemory};
 use crate::pool::Buffer;
 use crate::problem::Problem;
-use crate::scorers::{Cached, Keys, Room};
+use crate::scorers::{Cached, Keys as Cache, Room};
+use crate::state::{Keys, Slots};
 use crate::team::Shared;
 use std::ops::Range;
 #[cfg(test)]
@@ -13,24 +14,29 @@ use {crate::index::watch, std::sync::atomic::Ordering};
 /// Keys and queries in the form that the scorer caches.
 #[derive(Debug)]
 pub(crate) struct Projections {
-    /// `[batch, slot_room, padded]`, with one note per key.
-    keys: Buffer,
-    key_notes: Vec<f32>,
+    /// `[batch, slot_room, padded]`
+    pub(crate) keys: Keys,
     /// `[time, batch, padded]`, with one note per query.
     queries: Buffer,
     query_notes: Vec<f32>,
 }
 
 impl Projections {
-    pub(crate) fn new(problem: &Problem) -> Self {
-        let slots = problem.if_attends(problem.batch * problem.slot_room);
-        let queries = problem.if_attends(problem.tape_steps() * problem.batch);
-        Self {
-            keys: Buffer::take(slots * problem.padded),
-            key_notes: vec![0.0; slots],
-            queries: Buffer::take(queries * problem.padded),
-            query_notes: vec![0.0; queries],
+    /// With the keys that a state carries, if they serve. The problem's room for slots becomes that of the keys.
+    pub(crate) fn new(problem: &mut Problem, carried: Option<Keys>, weights: u64) -> Self {
+        let room = problem.if_attends(problem.slot_room);
+        let keys = match carried {
+            Some(mut keys) => {
+                keys.grow(room);
+                keys
+            }
+            None => Keys::take(problem.batch, room, problem.padded, weights),
+        };
+        if problem.model.attends() {
+            problem.slot_room = keys.slots.room;
         }
+        let queries = problem.if_attends(problem.tape_steps() * problem.batch);
+        Self { keys, queries: Buffer::take(queries * problem.padded), query_notes: vec![0.0; queries] }
     }
 
     /// A view that several threads write, each its own rows.
@@ -38,8 +44,8 @@ impl Projections {
         ProjectionView {
             problem,
             vector,
-            keys: Shared::new(self.keys.as_mut_slice()),
-            key_notes: Shared::new(&mut self.key_notes),
+            keys: Shared::new(self.keys.slots.values.as_mut_slice()),
+            key_notes: Shared::new(&mut self.keys.notes),
             queries: Shared::new(self.queries.as_mut_slice()),
             query_notes: Shared::new(&mut self.query_notes),
         }
@@ -50,8 +56,8 @@ impl Projections {
         ProjectionView {
             problem,
             vector,
-            keys: Shared::read_only(self.keys.as_slice()),
-            key_notes: Shared::read_only(&self.key_notes),
+            keys: Shared::read_only(self.keys.slots.values.as_slice()),
+            key_notes: Shared::read_only(&self.keys.notes),
             queries: Shared::read_only(self.queries.as_slice()),
             query_notes: Shared::read_only(&self.query_notes),
         }
@@ -121,7 +127,7 @@ impl<'a> ProjectionView<'a> {
             scores.resize(filled + run.len(), 0.0);
             // SAFETY: this row's keys and queries belong to the calling thread, or nobody writes them any more.
             unsafe {
-                let keys = Keys {
+                let keys = Cache {
                     values: self.keys.slice(first * padded, run.len() * padded),
                     notes: self.key_notes.slice(first, run.len()),
                 };
@@ -154,8 +160,9 @@ impl<'a> ProjectionView<'a> {
             let values = self.keys.slice(first * padded, slots * padded);
             (values, self.key_notes.slice(first, slots), self.query(row, t))
         };
-        let (keys, isa, vector, live) = (Keys { values, notes }, problem.isa, self.vector, memory.live());
-        let steps_left = problem.time - t;
+        let (keys, isa, vector, live) = (Cache { values, notes }, problem.isa, self.vector, memory.live());
+        // The state of a call without a tape carries the index on.
+        let steps_left = if problem.tracked { problem.time - t } else { usize::MAX };
         #[cfg(test)]
         if watch::FORBIDDEN.load(Ordering::SeqCst) {
             return false;
@@ -193,8 +200,8 @@ pub(crate) struct States<'a> {
     pub(crate) hidden: Shared<'a, f32>,
     /// `[batch, padded]`
     pub(crate) initial_hidden: &'a [f32],
-    /// `[batch, carried_room, padded]`
-    pub(crate) carried: &'a [f32],
+    /// The carried memories.
+    pub(crate) carried: &'a Slots,
 }
 
 impl States<'_> {
@@ -202,10 +209,7 @@ impl States<'_> {
     pub(crate) fn memory(&self, problem: &Problem, row: usize, memory: &RowMemory, slot: usize) -> *const f32 {
         match memory.place(slot) {
             Place::Step(t) => self.hidden.at(problem.sequence_row(row, t), problem.padded),
-            Place::Carried(slot) => {
-                let start = (row * problem.carried_room + slot) * problem.padded;
-                self.carried[start..start + problem.padded].as_ptr()
-            }
+            Place::Carried(slot) => self.carried.row(row)[slot * problem.padded..][..problem.padded].as_ptr(),
         }
     }
 

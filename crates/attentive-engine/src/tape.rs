@@ -5,6 +5,7 @@ use crate::pool::Buffer;
 use crate::problem::Problem;
 use crate::projections::Projections;
 use crate::sparsifiers::{Choice, Weighting};
+use crate::state::{Keys, Slots};
 use crate::team::Shared;
 use crate::weights::PackedWeights;
 use std::sync::Arc;
@@ -26,24 +27,25 @@ pub struct Tape {
     pub(crate) hidden: Buffer,
     /// Initial hidden state, `[batch, padded]`.
     pub(crate) initial_hidden: Buffer,
-    /// Carried memory, `[batch, carried_room, padded]`.
-    pub(crate) carried: Buffer,
+    /// The carried memories.
+    pub(crate) carried: Arc<Slots>,
 }
 
 impl Tape {
-    pub(crate) fn new(problem: Problem, weights: Arc<PackedWeights>) -> Self {
+    pub(crate) fn new(
+        mut problem: Problem, weights: Arc<PackedWeights>, carried: Arc<Slots>, keys: Option<Keys>,
+    ) -> Self {
         let (batch, padded) = (problem.batch, problem.padded);
         let steps = problem.tape_steps();
-        let carried = if problem.reads_memories() { batch * problem.carried_room * padded } else { 0 };
         Self {
+            projections: Projections::new(&mut problem, keys, weights.id),
             gates: Buffer::take(steps * batch * problem.gate_width()),
             cells: Buffer::take(problem.if_carries((steps + 1) * batch * padded)),
-            projections: Projections::new(&problem),
             choices: Choices::new(&problem),
             memories: Vec::new(),
             hidden: Buffer::take(if problem.hidden == padded { 0 } else { batch * problem.time * padded }),
             initial_hidden: Buffer::take(batch * padded),
-            carried: Buffer::take(carried),
+            carried,
             problem,
             weights,
         }

@@ -3,9 +3,8 @@
 use crate::index::watch;
 use crate::kernels::tests::numbers;
 use crate::{
-    Call, CallData, Cell, Evict, Gradients, Hops, Inputs, InstructionSet, KTop, KTrunc, Model, OutputAdjoints,
-    PackedWeights, Place, Reminders, RowStart, ScoreGradient, Scorer, Sparsifier, Store, StoreRule, TapeInputs,
-    all_finite, backward, forward,
+    Call, Cell, Evict, Gradients, Hops, Inputs, InstructionSet, KTop, KTrunc, Model, OutputAdjoints, PackedWeights,
+    Reminders, ScoreGradient, Scorer, Sparsifier, State, Store, StoreRule, TapeInputs, all_finite, backward, forward,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -23,45 +22,23 @@ fn run(model: Model, (batch, time): (usize, usize), dense: bool) {
     let weights = Arc::new(PackedWeights::new(&model, &values, dense, 3).expect("good weights"));
     let x = if dense { numbers(batch * time * INPUT, 20, 1.0) } else { Vec::new() };
     let tokens = Arc::new((0..batch * time).map(|i| (i * 7 % 3) as u32).collect::<Vec<_>>());
-    let call = |rows: Vec<RowStart>| Call {
+    let call = || Call {
         model,
         time,
         inputs: if dense { Inputs::Dense } else { Inputs::Tokens(Arc::clone(&tokens)) },
-        rows,
         tracked: true,
         threads: 3,
         instructions: InstructionSet::Detect,
         reminders: Some(3),
     };
-    let data = CallData { dense: &x, ..CallData::default() };
-    let first = forward(call(vec![RowStart::fresh(); batch]), Arc::clone(&weights), data).expect(&what);
+    let mut first = forward(call(), State::fresh(&model, batch), Arc::clone(&weights), &x).expect(&what);
 
     // The second call starts from the state that the first one leaves.
-    let states = &first.hidden.as_slice()[..batch * time * hidden];
-    let state = |row: usize, t: usize| &states[(row * time + t) * hidden..][..hidden];
-    let null = vec![0.0; hidden];
-    let room = time + 1;
-    let (mut starts, mut memory) = (Vec::new(), vec![0.0; batch * room * hidden]);
-    for (row, end) in first.rows.iter().enumerate() {
-        let all = || [Place::Carried(0)].into_iter().chain(end.stored.iter().map(|t| Place::Step(*t))).collect();
-        let kept: Vec<Place> = end.kept.clone().unwrap_or_else(all);
-        let steps = kept.iter().map(|place| if let Place::Step(t) = place { *t as u64 + 1 } else { 0 });
-        starts.push(RowStart {
-            steps: end.steps,
-            slot_steps: Arc::new(steps.collect()),
-            received: Arc::new(end.received.clone()),
-        });
-        for (slot, place) in kept.iter().enumerate() {
-            let from = if let Place::Step(t) = place { state(row, *t) } else { &null };
-            memory[(row * room + slot) * hidden..][..hidden].copy_from_slice(from);
-        }
-    }
-    let last: Vec<f32> = (0..batch).flat_map(|row| state(row, time - 1)).copied().collect();
-    let data = CallData { dense: &x, hidden: &last, cell: &first.last_cell, memory: &memory };
-    let out = forward(call(starts), weights, data).expect(&what);
+    first.state.settle(&first.hidden.as_slice()[..batch * time * hidden]).expect(&what);
+    let out = forward(call(), first.state, weights, &x).expect(&what);
     let states = &out.hidden.as_slice()[..batch * time * hidden];
     let summaries = if model.attends() { &out.summary.as_slice()[..states.len()] } else { &[] };
-    assert!(all_finite(states) && all_finite(summaries) && all_finite(&out.last_cell), "{what}");
+    assert!(all_finite(states) && all_finite(summaries) && all_finite(&out.state.cell()), "{what}");
 
     let mut d_hidden = vec![0.0; states.len()];
     (0..batch).for_each(|row| d_hidden[((row + 1) * time - 1) * hidden..][..hidden].fill(1.0));
@@ -126,7 +103,6 @@ fn wait(model: Model, threads: usize, forbidden: bool) -> (Vec<u32>, Option<Remi
         model,
         time: TIME,
         inputs: Inputs::Tokens(Arc::new((0..3 * TIME).map(token).collect())),
-        rows: vec![RowStart::fresh(); 3],
         tracked: false,
         threads,
         instructions: InstructionSet::Detect,
@@ -134,7 +110,7 @@ fn wait(model: Model, threads: usize, forbidden: bool) -> (Vec<u32>, Option<Remi
     };
     watch::FORBIDDEN.store(forbidden, SeqCst);
     let before = watch::SEARCHES.load(SeqCst);
-    let out = forward(call, weights, CallData::default()).expect("numbers");
+    let out = forward(call, State::fresh(&model, 3), weights, &[]).expect("numbers");
     watch::FORBIDDEN.store(false, SeqCst);
     // A buffer may be longer than what was asked for.
     let bits = out.hidden.as_slice()[..3 * TIME * model.hidden].iter().map(|h| h.to_bits()).collect();

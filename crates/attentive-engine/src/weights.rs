@@ -9,6 +9,7 @@ use crate::parameters::{BIAS, WEIGHT_HH, WEIGHT_IH, check_finite, check_lengths}
 use crate::problem::{Inputs, Problem};
 use crate::team;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Packs a matrix on several threads; `fill(panel, values)` fills a panel.
 fn pack(k: usize, columns: usize, threads: usize, fill: impl Fn(usize, &mut [f32]) + Sync) -> PackedMatrix {
@@ -87,6 +88,8 @@ const ONE_BLOCK: &[usize] = &[0];
 /// them.
 #[derive(Debug)]
 pub struct PackedWeights {
+    /// Unique in the process: keys made by other weights are of no use.
+    pub(crate) id: u64,
     model: Model,
     /// `[h (, x, 1)] -> gates`: `[recurrent_width, blocks * padded]`
     pub(crate) gates: PackedMatrix,
@@ -160,7 +163,9 @@ impl PackedWeights {
             vector[..parameters[place].len()].copy_from_slice(parameters[place]);
             vector
         });
+        static IDS: AtomicU64 = AtomicU64::new(0);
         Ok(Self {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
             model: *model,
             gates,
             token_table,

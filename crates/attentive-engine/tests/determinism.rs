@@ -3,7 +3,7 @@
 mod common;
 
 use attentive_engine::{Evict, Hops, KTop, KTrunc, Model, ScoreGradient, StoreRule};
-use common::{Example, Run, all_parts, all_stores, assert_same};
+use common::{Example, Run, State, all_parts, all_stores, assert_same};
 
 const INPUT: usize = 3;
 
@@ -71,8 +71,7 @@ fn check_rows(example: &Example, right: &Run) {
         let right = Run {
             hidden: of_row(&right.hidden, time * hidden),
             summary: of_row(&right.summary, time * hidden),
-            last_cell: if right.last_cell.is_empty() { Vec::new() } else { of_row(&right.last_cell, hidden) },
-            rows: vec![right.rows[row].clone()],
+            after: right.after.row(row, hidden),
             reminders: got.reminders.clone(),
             gradients: Vec::new(),
         };
@@ -80,21 +79,31 @@ fn check_rows(example: &Example, right: &Run) {
     }
 }
 
-/// Runs forward in stretches of these lengths with a carried state (R14). The final state must be that of the whole
-/// too.
-fn check_stretches(example: &Example, right: &Run, lengths: impl Iterator<Item = usize>) {
+/// Runs forward in stretches of these lengths (R14), from the state that the stretch before left, with its keys and
+/// indexes, or from the same state as plain data. The final state must be that of the whole too.
+fn check_stretches(example: &Example, right: &Run, lengths: impl Iterator<Item = usize> + Clone) {
+    for keys in [false, true] {
+        check_carried(example, right, lengths.clone(), keys);
+    }
+}
+
+fn check_carried(example: &Example, right: &Run, lengths: impl Iterator<Item = usize>, keys: bool) {
     let (batch, time, hidden) = (example.batch(), example.time, example.model.hidden);
     let what = format!("{:?}", example.model);
-    let mut state = example.state.clone();
+    let mut state = example.state.of_engine(&example.model).expect("a good state");
+    let weights = example.weights(1).expect("good weights");
     let mut start = 0;
     for length in lengths {
         let end = time.min(start + length);
         if start == end {
             break;
         }
-        let mut stretch = example.part(0..batch, start..end);
-        stretch.state = state.clone();
-        let got = stretch.run(1, false).expect("a good stretch");
+        if !keys {
+            state = State::of(&state).of_engine(&example.model).expect("a good state");
+        }
+        let stretch = example.part(0..batch, start..end);
+        let (got, left) = stretch.run_from(state, &weights, 1, false).expect("a good stretch");
+        state = left;
         let of_stretch = |values: &[f32]| -> Vec<f32> {
             let row = |row: usize| &values[(row * time + start) * hidden..(row * time + end) * hidden];
             (0..batch).flat_map(row).copied().collect()
@@ -105,11 +114,10 @@ fn check_stretches(example: &Example, right: &Run, lengths: impl Iterator<Item =
             let at = |run: &Run, t: usize| run.reminders.as_ref().map(|reminders| reminders.at(row, t).to_vec());
             assert_eq!(at(&got, t - start), at(right, t), "row {row}, step {t}, {what}");
         }
-        state = state.after(&example.model, end - start, &got);
         start = end;
     }
     assert_eq!(start, time);
-    let whole = example.state.after(&example.model, time, right);
+    let (state, whole) = (State::of(&state), &right.after);
     assert_eq!(state.rows, whole.rows, "{what}");
     assert_eq!(common::bits(&state.cell), common::bits(&whole.cell), "{what}");
     for (got, right) in state.memories.iter().zip(&whole.memories) {

@@ -3,9 +3,9 @@
 mod common;
 
 use attentive_engine::{
-    Call, CallData, Cell, EngineError, Evict, Inputs, InstructionSet, KTop, KTrunc, MOST_STEPS, Model, OutputAdjoints,
-    Owner, PackedWeights, Place, ReadoutAdjoint, RowStart, ScoreGradient, Scorer, Sparsifier, Store, StoreRule,
-    TapeInputs, backward, forward,
+    Call, Cell, EngineError, Evict, Inputs, InstructionSet, KTop, KTrunc, MOST_STEPS, Model, OutputAdjoints, Owner,
+    PackedWeights, ReadoutAdjoint, RowStart, ScoreGradient, Scorer, Sparsifier, Store, StoreRule, TapeInputs, backward,
+    forward,
 };
 use common::{Example, Input, Random, Run, State, all_parts, all_stores, assert_same};
 use std::sync::Arc;
@@ -83,8 +83,8 @@ fn r4_of_two_equal_memories_the_older_is_chosen() {
             // Three memories, each of them twice.
             let mut random = Random::new(1);
             let states = random.numbers(3 * 5, 1.0);
-            let slot_steps = Arc::new(vec![0, 3, 5, 6, 7, 9]);
-            example.state.rows = vec![RowStart { steps: 9, slot_steps, received: Arc::default() }];
+            let slot_steps = vec![0, 3, 5, 6, 7, 9];
+            example.state.rows = vec![RowStart { steps: 9, slot_steps, received: Vec::new() }];
             example.state.memories = vec![[&states[..], &states[..]].concat()];
             let out = run(&example);
             let reminders = out.reminders.expect("requested");
@@ -127,9 +127,8 @@ fn r18_a_capacity_of_one_keeps_the_null_slot_and_the_newest() {
             for k_top in [KTop::Count(1), KTop::Count(5), KTop::All] {
                 let model = Model { cell, scorer, sparsifier, store, k_top, ..Model::new(3, 5) };
                 let out = run(&Example::random(model, (2, 9), true, 1.0, 7));
-                for (row, end) in out.rows.iter().enumerate() {
-                    assert_eq!(end.stored, (0..9).collect::<Vec<_>>());
-                    assert_eq!(end.kept, Some(vec![Place::Carried(0), Place::Step(8)]), "{model:?}");
+                for (row, end) in out.after.rows.iter().enumerate() {
+                    assert_eq!(end.slot_steps, [0, 9], "{model:?}");
                     let reminders = out.reminders.as_ref().expect("requested");
                     let fits = |t: usize| reminders.at(row, t).iter().all(|r| r.step == 0 || r.step == t as u64);
                     assert!((0..9).all(fits), "{model:?}");
@@ -151,11 +150,12 @@ fn r18_a_novelty_of_0_stores_all_that_differs_and_a_huge_one_nothing() {
         let mut still = example.clone();
         still.input = Input::Dense(vec![0.0; 2 * 9 * 3]);
         still.parameters[2].fill(0.0);
-        assert!(run(&still).rows.iter().all(|row| row.stored.is_empty()), "the null slot is zero too");
+        let nothing_stored = |out: &Run| out.after.rows.iter().all(|row| row.slot_steps == [0]);
+        assert!(nothing_stored(&run(&still)), "the null slot is zero too");
         for novelty in [1.0, 1e9, 1e300, f64::MAX] {
             let huge = Example { model: model(novelty), ..example.clone() };
             let out = run(&huge);
-            assert!(out.rows.iter().all(|row| row.stored.is_empty() && row.kept.is_none()), "{novelty}");
+            assert!(nothing_stored(&out), "{novelty}");
             // Only the null slot, which adds nothing.
             assert!(is_zero(&out.summary), "{novelty}");
         }
@@ -170,7 +170,10 @@ fn r18_a_k_top_above_the_capacity_is_all_of_it() {
             let model = |k_top| Model { cell, scorer, sparsifier, store, k_top, ..Model::new(3, 5) };
             let example = Example::random(model(KTop::All), (2, 15), true, 1.0, 10);
             let right = run(&example);
-            assert!(right.rows.iter().any(|row| row.kept.is_some()), "something is forgotten");
+            let store = StoreRule { capacity: None, ..store };
+            let all = run(&Example { model: Model { store, ..model(KTop::All) }, ..example.clone() });
+            let held = |run: &Run| run.after.rows.iter().map(|row| row.slot_steps.len()).max();
+            assert!(held(&right) < held(&all), "something is forgotten");
             // Three memories and the null slot.
             for k_top in [4, 5, 64, 1000, usize::MAX] {
                 let same = Example { model: model(KTop::Count(k_top)), ..example.clone() };
@@ -185,10 +188,14 @@ fn r18_a_k_top_above_the_capacity_is_all_of_it() {
         let example = Example::random(model(None, Evict::Oldest), (2, 15), true, 1.0, 10);
         for (capacity, evict) in [(15, Evict::Oldest), (15, Evict::LeastAttended), (1 << 31, Evict::Oldest)] {
             let mut got = run(&Example { model: model(Some(capacity), evict), ..example.clone() });
-            got.rows.iter_mut().for_each(|row| row.received.clear());
+            got.after.rows.iter_mut().for_each(|row| row.received.clear());
             assert_same(&got, &run(&example), "a large capacity");
         }
     }
+}
+
+fn fresh(model: &Model) -> attentive_engine::State {
+    attentive_engine::State::fresh(model, 2)
 }
 
 /// The name in the error, and the change to a good example that causes it.
@@ -276,14 +283,14 @@ fn numbers_that_are_not_finite_are_refused() {
 #[test]
 fn a_start_that_contradicts_itself_or_the_model_is_refused() {
     let spoil: [fn(&mut RowStart); 9] = [
-        |row| row.slot_steps = Arc::default(),
-        |row| row.slot_steps = Arc::new(vec![1]),
-        |row| row.slot_steps = Arc::new(vec![0, 2, 2]),
-        |row| row.slot_steps = Arc::new(vec![0, row.steps + 1]),
-        |row| row.slot_steps = Arc::new((0..6).collect()),
-        |row| row.received = Arc::new(vec![0.0; 9]),
-        |row| row.received = Arc::new(vec![-1.0; row.slot_steps.len()]),
-        |row| row.received = Arc::new(vec![f32::NAN; row.slot_steps.len()]),
+        |row| row.slot_steps.clear(),
+        |row| row.slot_steps = vec![1],
+        |row| row.slot_steps = vec![0, 2, 2],
+        |row| row.slot_steps = vec![0, row.steps + 1],
+        |row| row.slot_steps = (0..6).collect(),
+        |row| row.received = vec![0.0; 9],
+        |row| row.received = vec![-1.0; row.slot_steps.len()],
+        |row| row.received = vec![f32::NAN; row.slot_steps.len()],
         |row| row.steps = MOST_STEPS + 1,
     ];
     for (number, spoil) in spoil.into_iter().enumerate() {
@@ -291,6 +298,58 @@ fn a_start_that_contradicts_itself_or_the_model_is_refused() {
         spoil(&mut example.state.rows[1]);
         example.state.memories.iter_mut().for_each(|memory| memory.resize(6 * 5, 0.0));
         assert!(matches!(example.run(1, true), Err(EngineError::State(_))), "case {number}");
+    }
+}
+
+#[test]
+fn r14_a_state_is_settled_before_the_next_call_and_fits_its_model() {
+    let example = good();
+    let model = example.model;
+    let weights = example.weights(1).expect("good weights");
+    let state = example.state.of_engine(&model).expect("a good state");
+    let call = || Call {
+        model,
+        time: 4,
+        inputs: Inputs::Tokens(Arc::new(vec![0; 8])),
+        tracked: false,
+        threads: 1,
+        instructions: InstructionSet::Detect,
+        reminders: None,
+    };
+    let weights = match example.input {
+        Input::Tokens(_) => weights,
+        Input::Dense(_) => Example { input: Input::Tokens(vec![0; 8]), ..example.clone() }.weights(1).expect("weights"),
+    };
+    let mut out = forward(call(), state, Arc::clone(&weights), &[]).expect("a good call");
+    let refused = |result: attentive_engine::Result<()>, why: &str| {
+        let message = result.expect_err(why).to_string();
+        assert!(message.contains(why), "{message}");
+    };
+    assert!(!out.state.is_settled());
+    refused(out.state.memory().map(|_| ()), "settle");
+    refused(out.state.reset(&[0]), "settle");
+    refused(forward(call(), out.state.clone(), Arc::clone(&weights), &[]).map(|_| ()), "settle");
+    refused(out.state.settle(&[0.0; 39]), "40");
+    let hidden = &out.hidden.as_slice()[..40];
+    out.state.settle(hidden).expect("its own states");
+    out.state.settle(hidden).expect("a second time does nothing");
+    refused(out.state.reset(&[2]), "no row 2");
+    out.state.reset(&[1]).expect("a row");
+    assert_eq!(out.state.rows()[1].slot_steps, [0]);
+    assert!(out.state.rows()[0].slot_steps.len() > 1);
+    assert!(forward(call(), out.state, Arc::clone(&weights), &[]).is_ok());
+    for why in ["hidden size", "cell state", "capacity"] {
+        let mut model = Model { store: StoreRule { capacity: None, ..model.store }, ..model };
+        let state = example.state.of_engine(&model).expect("a good state");
+        match why {
+            "hidden size" => model.hidden = 6,
+            "cell state" => model.cell = Cell::Gru,
+            _ => model.store.capacity = Some(1),
+        }
+        let values: Vec<Vec<f32>> = model.parameters().iter().map(|parameter| vec![0.1; parameter.len()]).collect();
+        let values: Vec<&[f32]> = values.iter().map(Vec::as_slice).collect();
+        let weights = Arc::new(PackedWeights::new(&model, &values, false, 1).expect("good weights"));
+        refused(forward(Call { model, ..call() }, state, weights, &[]).map(|_| ()), why);
     }
 }
 
@@ -308,7 +367,6 @@ fn weights_of_another_model_or_kind_of_input_are_refused() {
         model,
         time: 4,
         inputs: Inputs::Tokens(Arc::new(vec![0; 8])),
-        rows: vec![RowStart::fresh(); 2],
         tracked: true,
         threads: 1,
         instructions: InstructionSet::Detect,
@@ -322,14 +380,14 @@ fn weights_of_another_model_or_kind_of_input_are_refused() {
     for other in others {
         let mut model = example.model;
         other(&mut model);
-        let out = forward(call(model), pack(&example.model, false), CallData::default());
+        let out = forward(call(model), fresh(&model), pack(&example.model, false), &[]);
         assert!(matches!(out, Err(EngineError::Model { field: "model", .. })), "{model:?}");
     }
-    let out = forward(call(example.model), pack(&example.model, true), CallData::default());
+    let out = forward(call(example.model), fresh(&example.model), pack(&example.model, true), &[]);
     assert!(matches!(out, Err(EngineError::Model { field: "model", .. })), "packed for dense inputs");
     // The gradient rules and the store do not affect the packed weights.
     let model = Model { k_trunc: KTrunc::None, sparsifier: Sparsifier::Softmax, k_top: KTop::All, ..example.model };
-    assert!(forward(call(model), pack(&example.model, false), CallData::default()).is_ok());
+    assert!(forward(call(model), fresh(&model), pack(&example.model, false), &[]).is_ok());
 }
 
 #[test]
@@ -343,13 +401,12 @@ fn a_backward_pass_that_does_not_fit_its_tape_is_refused() {
             model,
             time: 4,
             inputs: Inputs::Tokens(Arc::new(vec![0; 8])),
-            rows: vec![RowStart::fresh(); 2],
             tracked,
             threads: 1,
             instructions: InstructionSet::Detect,
             reminders: None,
         };
-        forward(call, Arc::clone(&weights), CallData::default()).expect("a good call")
+        forward(call, fresh(&model), Arc::clone(&weights), &[]).expect("a good call")
     };
     let (out, ones) = (run(true), vec![1.0; 2 * 4 * 5]);
     let inputs = TapeInputs { dense: &[], hidden: &out.hidden.as_slice()[..40] };

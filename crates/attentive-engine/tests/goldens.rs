@@ -7,7 +7,6 @@ use attentive_engine::{
 };
 use common::{Example, Input, State};
 use serde_json::Value;
-use std::sync::Arc;
 
 /// A safetensors file: the length of a JSON header, the header, the data.
 struct GoldenFile {
@@ -133,8 +132,7 @@ impl Case<'_> {
             slot_steps[0] = 0;
             let narrow = |values: &[f64]| values.iter().map(|value| *value as f32).collect::<Vec<f32>>();
             let received = received.as_ref().map(|received| narrow(&received.values[of_row.clone()]));
-            state.rows[row] =
-                RowStart { steps, slot_steps: Arc::new(slot_steps), received: Arc::new(received.unwrap_or_default()) };
+            state.rows[row] = RowStart { steps, slot_steps, received: received.unwrap_or_default() };
             state.memories[row] = narrow(&memory.values[of_row.start * model.hidden..of_row.end * model.hidden]);
         }
         Some(state)
@@ -173,12 +171,12 @@ fn difference(got: &[f32], right: &[f64], least: f64) -> f64 {
 
 fn check_case(case: &Case<'_>, instructions: InstructionSet) {
     let (what, example) = (format!("{} {}", case.name, case.meta), case.example(instructions));
-    let (model, time) = (example.model, example.time);
+    let model = example.model;
     let got = example.run(2, true).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let after = example.state.after(&model, time, &got);
+    let after = &got.after;
     let mut outputs = vec![("out/hidden", &got.hidden), ("out/summary", &got.summary), ("out/final_h", &after.hidden)];
     if model.cell.carries() {
-        outputs.push(("out/final_c", &got.last_cell));
+        outputs.push(("out/final_c", &after.cell));
     }
     for (name, values) in outputs {
         let off = difference(values, &case.values(name), 1.0);
@@ -186,7 +184,7 @@ fn check_case(case: &Case<'_>, instructions: InstructionSet) {
     }
     // The oracle does not store memories that no step can be reminded of. The engine reports them nevertheless.
     if model.attends() {
-        check_memories(case, &model, &after, &what);
+        check_memories(case, &model, after, &what);
     }
     let names = model.parameters().into_iter().map(|parameter| parameter.name);
     let mut right: Vec<Vec<f64>> = names.map(|name| case.parameter(&format!("grad/{name}"))).collect();

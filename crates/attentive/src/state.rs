@@ -1,38 +1,43 @@
 //! [`SabState`]: the state that a sequence leaves for the next call (R14).
 
+#[cfg(feature = "flex")]
+use crate::engine::Carried;
 use crate::error::{Result, SabError};
-use attentive_engine::{Cell, Model, RowStart, StoreRule};
+use attentive_engine::{Model, RowStart, StoreRule};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-#[cfg(feature = "flex")]
-use {attentive_engine::Place, attentive_engine::RowEnd};
 
 /// Hidden state, cell, memories and step count of every row of a batch.
 ///
 /// A state is data: it carries no gradient from one call into an earlier one, as is usual when a long sequence is
 /// trained in stretches. Rows are independent. They may hold different memories, and each can be reset separately.
+///
+/// After a call of the engine without autodiff, a state also holds the keys of its memories and the index over them
+/// (R19), so that the next call costs no more than its own steps. Records leave them out.
 #[derive(Clone, Debug)]
 pub struct SabState {
+    held: Held,
+    k_att: usize,
+}
+
+/// The form in which a state is held.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // there is one per state
+enum Held {
+    Tensors(Tensors),
+    #[cfg(feature = "flex")]
+    Engine(Carried),
+}
+
+/// A state in tensors without autodiff.
+#[derive(Clone, Debug)]
+struct Tensors {
     hidden: Tensor<2>,
     /// `None` for a cell without a cell state (R15).
     cell: Option<Tensor<2>>,
-    memory: Memory,
+    /// `[batch, slots, hidden]`
+    memory: Tensor<3>,
     rows: Vec<RowStart>,
-    k_att: usize,
-    /// Whether all states are zero and no step has been taken.
-    fresh: bool,
-}
-
-/// The memories, `[batch, slots, hidden]`, assembled when needed.
-#[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant)] // there is one per state
-enum Memory {
-    /// Parts of the tensor, in order of the slots.
-    Parts(Vec<Tensor<3>>),
-    /// Slots of the previous memory and of the hidden states computed since.
-    #[cfg(feature = "flex")]
-    Gathered { carried: Tensor<3>, hidden: Tensor<3>, places: Vec<Vec<Place>> },
 }
 
 /// A [`SabState`] as plain data, for saving with any serde format.
@@ -70,27 +75,26 @@ impl SabState {
     /// gradient.
     pub fn starting_from(hidden: Tensor<2>, cell: impl Into<Option<Tensor<2>>>, k_att: usize) -> Result<Self> {
         let (hidden, cell) = (hidden.inner(), cell.into().map(Tensor::inner));
-        let memory = Memory::Parts(vec![hidden.clone().unsqueeze_dim::<3>(1)]);
+        let memory = hidden.clone().unsqueeze_dim::<3>(1);
         let rows = vec![RowStart::fresh(); hidden.dims()[0]];
-        Self::from_parts(hidden, cell, memory, rows, k_att)
+        Self::from_tensors(hidden, cell, memory, rows, k_att)
     }
 
     /// Fresh rows of zeros.
-    pub(crate) fn fresh(batch: usize, units: usize, cell: Cell, k_att: usize, device: &Device, dtype: DType) -> Self {
-        let hidden = Tensor::zeros([batch, units], (device, dtype));
-        Self {
-            cell: cell.carries().then(|| hidden.clone()),
-            memory: Memory::Parts(vec![hidden.clone().unsqueeze_dim::<3>(1)]),
+    pub(crate) fn fresh(model: &Model, batch: usize, device: &Device, dtype: DType) -> Self {
+        let hidden = Tensor::zeros([batch, model.hidden], (device, dtype));
+        let held = Held::Tensors(Tensors {
+            cell: model.cell.carries().then(|| hidden.clone()),
+            memory: hidden.clone().unsqueeze_dim::<3>(1),
             hidden,
             rows: vec![RowStart::fresh(); batch],
-            k_att,
-            fresh: true,
-        }
+        });
+        Self { held, k_att: model.store.k_att }
     }
 
     /// Builds a state from tensors without autodiff.
-    fn from_parts(
-        hidden: Tensor<2>, cell: Option<Tensor<2>>, memory: Memory, rows: Vec<RowStart>, k_att: usize,
+    pub(crate) fn from_tensors(
+        hidden: Tensor<2>, cell: Option<Tensor<2>>, memory: Tensor<3>, rows: Vec<RowStart>, k_att: usize,
     ) -> Result<Self> {
         let [batch, units] = hidden.dims();
         let wrong = |what: &str, got: &[usize], right: String| {
@@ -112,93 +116,49 @@ impl SabState {
             return wrong("steps", &[rows.len()], format!("[{batch}]"));
         }
         rows.iter().try_for_each(|row| row.check(&Model::new(1, 1)))?;
-        if let Memory::Parts(parts) = &memory {
-            let slots: usize = parts.iter().map(|part| part.dims()[1]).sum();
-            let needed = rows.iter().map(|row| row.slot_steps.len()).max().unwrap_or(1);
-            let right = format!("[{batch}, at least {needed}, {units}]");
-            if let Some(part) = parts.iter().find(|part| part.dims()[0] != batch || part.dims()[2] != units) {
-                return wrong("memory", &part.dims(), right);
-            }
-            if slots < needed {
-                return wrong("memory", &[batch, slots, units], right);
+        let needed = rows.iter().map(|row| row.slot_steps.len()).max().unwrap_or(1);
+        let shape = memory.dims();
+        if shape[0] != batch || shape[1] < needed || shape[2] != units {
+            return wrong("memory", &shape, format!("[{batch}, at least {needed}, {units}]"));
+        }
+        Ok(Self { held: Held::Tensors(Tensors { hidden, cell, memory, rows }), k_att })
+    }
+
+    /// The state after a call of the engine.
+    #[cfg(feature = "flex")]
+    pub(crate) fn of_engine(carried: Carried, k_att: usize) -> Self {
+        Self { held: Held::Engine(carried), k_att }
+    }
+
+    /// The state in the engine's form.
+    #[cfg(feature = "flex")]
+    pub(crate) fn into_engine(self, model: &Model) -> Result<Carried> {
+        match self.held {
+            Held::Engine(carried) => Ok(carried),
+            Held::Tensors(Tensors { hidden, cell, memory, rows }) => {
+                Carried::of_tensors(model, rows, hidden, cell, memory)
             }
         }
-        Ok(Self { hidden, cell, memory, rows, k_att, fresh: false })
-    }
-
-    /// The state after a call, from all its memories and slot maps.
-    pub(crate) fn with_memory(
-        hidden: Tensor<2>, cell: Option<Tensor<2>>, memory: Tensor<3>, rows: Vec<RowStart>, k_att: usize,
-    ) -> Result<Self> {
-        Self::from_parts(hidden, cell, Memory::Parts(vec![memory]), rows, k_att)
-    }
-
-    /// The state after a call of the engine that started from this state and computed these hidden states,
-    /// `[batch, time, hidden]`. The new memories remain rows of `hidden` until they are needed.
-    #[cfg(feature = "flex")]
-    pub(crate) fn after(mut self, hidden: &Tensor<3>, cell: Option<Tensor<2>>, ends: Vec<RowEnd>) -> Result<Self> {
-        let hidden = hidden.clone().inner();
-        let [_, time, _] = hidden.dims();
-        let memory = self.memory_after(&hidden, &ends);
-        for (row, end) in self.rows.iter_mut().zip(ends) {
-            let (carried, before) = (row.slot_steps.len(), row.steps);
-            let step_of = |t: usize| before + t as u64 + 1;
-            let steps = Arc::make_mut(&mut row.slot_steps);
-            match &end.kept {
-                None => steps.extend(end.stored.iter().map(|t| step_of(*t))),
-                Some(kept) => {
-                    let step = |place: &Place| match *place {
-                        Place::Carried(slot) => steps[slot.min(carried - 1)],
-                        Place::Step(t) => step_of(t),
-                    };
-                    *steps = kept.iter().map(step).collect();
-                }
-            }
-            (row.steps, row.received) = (end.steps, Arc::new(end.received));
-        }
-        let last = hidden.narrow(1, time - 1, 1).squeeze_dim(1);
-        Self::from_parts(last, cell, memory, self.rows, self.k_att)
-    }
-
-    #[cfg(feature = "flex")]
-    fn memory_after(&self, hidden: &Tensor<3>, ends: &[RowEnd]) -> Memory {
-        let [_, time, _] = hidden.dims();
-        let carried = self.memory();
-        // The usual case: all rows keep all carried memories and store the same steps, at equal distances.
-        let stored = &ends[0].stored;
-        let same = ends.iter().all(|end| end.kept.is_none() && end.stored == *stored)
-            && self.rows.iter().all(|row| row.slot_steps.len() == carried.dims()[1]);
-        let regular = stored.iter().copied().eq(stored.first().map_or(0..0, |first| *first..time).step_by(self.k_att));
-        if same && regular {
-            let new = stored.first().map(|first| hidden.clone().slice(burn::tensor::s![.., *first..;self.k_att]));
-            return Memory::Parts([carried].into_iter().chain(new).collect());
-        }
-        let places = ends.iter().zip(&self.rows).map(|(end, row)| match &end.kept {
-            Some(kept) => kept.clone(),
-            None => {
-                let stored = end.stored.iter().copied().map(Place::Step);
-                (0..row.slot_steps.len()).map(Place::Carried).chain(stored).collect()
-            }
-        });
-        Memory::Gathered { carried, hidden: hidden.clone(), places: places.collect() }
-    }
-
-    /// The same state with its memory in one tensor, so that it is assembled only once.
-    #[cfg(feature = "flex")]
-    pub(crate) fn materialised(mut self) -> Self {
-        self.memory = Memory::Parts(vec![self.memory()]);
-        self
-    }
-
-    /// Whether a call without a state would start from this state.
-    #[cfg(feature = "flex")]
-    pub(crate) fn is_fresh(&self) -> bool {
-        self.fresh
     }
 
     /// The part of each row's state that is not tensors.
     pub(crate) fn rows(&self) -> &[RowStart] {
-        &self.rows
+        match &self.held {
+            Held::Tensors(tensors) => &tensors.rows,
+            #[cfg(feature = "flex")]
+            Held::Engine(carried) => carried.rows(),
+        }
+    }
+
+    /// Refuses rows that the model cannot have left.
+    pub(crate) fn check_rows(&self, model: &Model) -> Result<()> {
+        let check = match &self.held {
+            Held::Tensors(_) => RowStart::check,
+            // The engine left consistent rows. To check them again would take a time that grows with the memory.
+            #[cfg(feature = "flex")]
+            Held::Engine(_) => RowStart::check_length,
+        };
+        Ok(self.rows().iter().try_for_each(|row| check(row, model))?)
     }
 
     /// Whether all numbers that a later step would use are finite.
@@ -209,50 +169,77 @@ impl SabState {
         finite(self.hidden()) && self.cell().is_none_or(finite) && (0..self.batch()).all(filled)
     }
 
-    /// The element type of the memories.
-    pub(crate) fn memory_dtype(&self) -> DType {
-        match &self.memory {
-            Memory::Parts(parts) => parts[0].dtype(),
+    /// The size of the hidden state.
+    pub(crate) fn units(&self) -> usize {
+        match &self.held {
+            Held::Tensors(tensors) => tensors.hidden.dims()[1],
             #[cfg(feature = "flex")]
-            Memory::Gathered { carried, .. } => carried.dtype(),
+            Held::Engine(carried) => carried.units(),
+        }
+    }
+
+    /// Whether the cell has a cell state (R15).
+    pub(crate) fn has_cell(&self) -> bool {
+        match &self.held {
+            Held::Tensors(tensors) => tensors.cell.is_some(),
+            #[cfg(feature = "flex")]
+            Held::Engine(carried) => carried.has_cell(),
+        }
+    }
+
+    /// The first element type that is not the wanted one.
+    pub(crate) fn other_dtype(&self, wanted: DType) -> Option<DType> {
+        let got = match &self.held {
+            Held::Tensors(Tensors { hidden, cell, memory, .. }) => {
+                let cell = cell.as_ref().map_or(wanted, |cell| cell.dtype());
+                [hidden.dtype(), cell, memory.dtype()]
+            }
+            #[cfg(feature = "flex")]
+            Held::Engine(_) => [DType::F32; 3],
+        };
+        got.into_iter().find(|got| *got != wanted)
+    }
+
+    /// The device of the tensors.
+    pub(crate) fn device(&self) -> Device {
+        match &self.held {
+            Held::Tensors(tensors) => tensors.hidden.device(),
+            #[cfg(feature = "flex")]
+            Held::Engine(_) => Device::flex(),
         }
     }
 
     /// The number of rows in the batch.
     pub fn batch(&self) -> usize {
-        self.rows.len()
+        self.rows().len()
     }
 
     /// The hidden state h of the last step, `[batch, hidden]`, without gradient.
     pub fn hidden(&self) -> Tensor<2> {
-        self.hidden.clone()
+        match &self.held {
+            Held::Tensors(tensors) => tensors.hidden.clone(),
+            #[cfg(feature = "flex")]
+            Held::Engine(carried) => carried.hidden(),
+        }
     }
 
     /// The cell state c of the last step, `[batch, hidden]`, without gradient; `None` for a cell that carries none
     /// (R15).
     pub fn cell(&self) -> Option<Tensor<2>> {
-        self.cell.clone()
+        match &self.held {
+            Held::Tensors(tensors) => tensors.cell.clone(),
+            #[cfg(feature = "flex")]
+            Held::Engine(carried) => carried.cell(),
+        }
     }
 
     /// The memories, `[batch, slots, hidden]`. A row fills its first [`slots`](SabState::slots); the rest is
     /// unspecified.
     pub fn memory(&self) -> Tensor<3> {
-        match &self.memory {
-            Memory::Parts(parts) => match parts.as_slice() {
-                [memory] => memory.clone(),
-                parts => Tensor::cat(parts.to_vec(), 1),
-            },
+        match &self.held {
+            Held::Tensors(tensors) => tensors.memory.clone(),
             #[cfg(feature = "flex")]
-            Memory::Gathered { carried, hidden, places } => {
-                // Concatenate both and pick each row's own slots.
-                let room = carried.dims()[1];
-                let slot = |place: &Place| match *place {
-                    Place::Carried(slot) => slot,
-                    Place::Step(t) => room + t,
-                };
-                let slots: Vec<Vec<usize>> = places.iter().map(|row| row.iter().map(slot).collect()).collect();
-                pick_slots(&Tensor::cat(vec![carried.clone(), hidden.clone()], 1), &slots)
-            }
+            Held::Engine(carried) => carried.memory(),
         }
     }
 
@@ -263,17 +250,17 @@ impl SabState {
 
     /// The steps whose hidden states a row's memories hold, oldest first; the null slot is step 0.
     pub fn slot_steps(&self, row: usize) -> &[u64] {
-        self.rows.get(row).map_or(&[], |row| &row.slot_steps)
+        self.rows().get(row).map_or(&[], |row| &row.slot_steps)
     }
 
     /// The decayed sums of weights that a row's memories have received (R18); empty unless the eviction rule uses them.
     pub fn received(&self, row: usize) -> &[f32] {
-        self.rows.get(row).map_or(&[], |row| &row.received)
+        self.rows().get(row).map_or(&[], |row| &row.received)
     }
 
     /// Steps that each row has taken since it was fresh.
     pub fn steps(&self) -> Vec<u64> {
-        self.rows.iter().map(|row| row.steps).collect()
+        self.rows().iter().map(|row| row.steps).collect()
     }
 
     /// Only every `k_att`-th state can be in the memory.
@@ -287,32 +274,26 @@ impl SabState {
         if let Some(row) = rows.iter().find(|row| **row >= batch) {
             return Err(SabError::State(format!("there is no row {row} to reset: the batch has {batch} rows")));
         }
-        let device = self.hidden.device();
-        let kept: Vec<i32> = (0..batch).map(|row| i32::from(!rows.contains(&row))).collect();
-        let fresh = Tensor::<1, Int>::from_data(TensorData::new(kept, [batch]), &device).equal_elem(0);
-        let units = self.hidden.dims()[1];
-        let mask = fresh.clone().unsqueeze_dim::<2>(1).expand([batch, units]);
-        self.hidden = self.hidden.clone().mask_fill(mask.clone(), 0.0);
-        self.cell = self.cell().map(|cell| cell.mask_fill(mask, 0.0));
-        let memory = self.memory();
-        let shape = memory.dims();
-        let mask = fresh.unsqueeze_dim::<2>(1).unsqueeze_dim::<3>(2).expand(shape);
-        self.memory = Memory::Parts(vec![memory.mask_fill(mask, 0.0)]);
-        rows.iter().for_each(|row| self.rows[*row] = RowStart::fresh());
+        match &mut self.held {
+            Held::Tensors(tensors) => tensors.reset(rows),
+            #[cfg(feature = "flex")]
+            Held::Engine(carried) => carried.reset(rows)?,
+        }
         Ok(())
     }
 
     /// The state as plain data.
     pub fn to_record(&self) -> SabStateRecord {
-        let received = self.rows.iter().any(|row| !row.received.is_empty());
+        let rows = self.rows();
+        let received = rows.iter().any(|row| !row.received.is_empty());
         SabStateRecord {
-            hidden: self.hidden.to_data(),
-            cell: self.cell.as_ref().map(|cell| cell.to_data()),
+            hidden: self.hidden().to_data(),
+            cell: self.cell().map(|cell| cell.to_data()),
             memory: self.memory().to_data(),
             steps: self.steps(),
             k_att: self.k_att,
-            slot_steps: self.rows.iter().map(|row| row.slot_steps.to_vec()).collect(),
-            received: if received { self.rows.iter().map(|row| row.received.to_vec()).collect() } else { Vec::new() },
+            slot_steps: rows.iter().map(|row| row.slot_steps.clone()).collect(),
+            received: if received { rows.iter().map(|row| row.received.clone()).collect() } else { Vec::new() },
         }
     }
 
@@ -350,14 +331,30 @@ impl SabState {
             let slots = || regular_slots(steps.min(room.saturating_mul(k_att as u64)), k_att);
             RowStart {
                 steps,
-                slot_steps: Arc::new(listed.unwrap_or_else(slots)),
-                received: Arc::new(received.get(row).cloned().unwrap_or_default()),
+                slot_steps: listed.unwrap_or_else(slots),
+                received: received.get(row).cloned().unwrap_or_default(),
             }
         };
         let rows = steps.into_iter().enumerate().map(start).collect();
         let tensor = |data: TensorData| Tensor::from_data(data, (&device, dtype));
-        let memory = Memory::Parts(vec![Tensor::from_data(memory, (&device, dtype))]);
-        Self::from_parts(tensor(hidden), cell.map(tensor), memory, rows, k_att)
+        let memory = Tensor::from_data(memory, (&device, dtype));
+        Self::from_tensors(tensor(hidden), cell.map(tensor), memory, rows, k_att)
+    }
+}
+
+impl Tensors {
+    fn reset(&mut self, rows: &[usize]) {
+        let [batch, units] = self.hidden.dims();
+        let kept: Vec<i32> = (0..batch).map(|row| i32::from(!rows.contains(&row))).collect();
+        let kept = TensorData::new(kept, [batch]);
+        let fresh = Tensor::<1, Int>::from_data(kept, &self.hidden.device()).equal_elem(0);
+        let mask = fresh.clone().unsqueeze_dim::<2>(1).expand([batch, units]);
+        self.hidden = self.hidden.clone().mask_fill(mask.clone(), 0.0);
+        self.cell = self.cell.take().map(|cell| cell.mask_fill(mask, 0.0));
+        let shape = self.memory.dims();
+        let mask = fresh.unsqueeze_dim::<2>(1).unsqueeze_dim::<3>(2).expand(shape);
+        self.memory = self.memory.clone().mask_fill(mask, 0.0);
+        rows.iter().for_each(|row| self.rows[*row] = RowStart::fresh());
     }
 }
 

@@ -95,7 +95,7 @@ pub fn backward(
                 tape.hidden.as_slice()
             }),
             initial_hidden: tape.initial_hidden.as_slice(),
-            carried: tape.carried.as_slice(),
+            carried: &tape.carried,
         },
         sums: sums.share(problem),
         memories: buffers.memories.share(problem.padded),

@@ -1,7 +1,8 @@
 //! The attention of a step (R3-R7), and the storing of its state (R2, R18).
 
 use super::sequence::Sequence;
-use crate::index::{MemoryIndex, Search};
+use super::steps::RowWork;
+use crate::index::Search;
 use crate::memory::RowMemory;
 use crate::reminders::{Reminder, keep_largest};
 use crate::scorers::Room;
@@ -20,9 +21,8 @@ pub(super) struct Scratch {
 
 impl Sequence<'_> {
     /// rows: computes scores, weights, summary and final hidden state of one row (R3-R7).
-    pub(super) fn remind(
-        &self, row: usize, t: usize, memory: &mut RowMemory, index: &mut MemoryIndex, scratch: &mut Scratch,
-    ) {
+    pub(super) fn remind(&self, row: usize, t: usize, work: &mut RowWork, scratch: &mut Scratch) {
+        let RowWork { memory, index, .. } = work;
         let (problem, padded) = (self.problem, self.problem.padded);
         let choice = &mut scratch.choice;
         // SAFETY: see `Sequence`; rows. This thread wrote the keys of this row, or a sync followed the write.

@@ -6,16 +6,18 @@ mod sequence;
 mod steps;
 
 use crate::error::{EngineError, Result, all_finite};
-use crate::memory::RowEnd;
+use crate::memory::RowMemory;
 use crate::pool::Buffer;
-use crate::problem::{Call, CallData, Problem};
+use crate::problem::{Call, Problem};
 use crate::projections::States;
 use crate::reminders::Reminders;
+use crate::state::{Keys, State, Unsettled};
 use crate::tape::Tape;
 use crate::team::{self, Barrier, Shared, Worker};
 use crate::weights::PackedWeights;
 use sequence::{Sequence, SharedReminders};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use steps::RowWork;
 
 /// The result of a forward pass.
 #[derive(Debug)]
@@ -24,42 +26,31 @@ pub struct Forward {
     pub hidden: Buffer,
     /// `[batch, time, hidden]`; empty without attention, which means all zero.
     pub summary: Buffer,
-    /// The cell state after the last step, `[batch, hidden]`; empty for a cell without one.
-    pub last_cell: Vec<f32>,
-    /// The memory of each row.
-    pub rows: Vec<RowEnd>,
+    /// The state for the next call. [Settle](State::settle) it with the hidden states first.
+    pub state: State,
     /// The reminders of each step, if they were requested.
     pub reminders: Option<Reminders>,
     /// The record that [`backward`](crate::backward()) needs.
     pub tape: Tape,
 }
 
-/// Copies rows of `hidden` floats into rows of `padded` floats and fills the rest with zeros. An empty `from` means
-/// zeros.
-fn pad_rows(problem: &Problem, from: &[f32], to: &mut [f32]) {
-    to.fill(0.0);
-    if !from.is_empty() {
-        let rows = to.chunks_exact_mut(problem.padded).zip(from.chunks_exact(problem.hidden));
-        rows.for_each(|(to, from)| to[..problem.hidden].copy_from_slice(from));
-    }
-}
-
-/// Runs a sequence. The weights must have been packed for the call's model and kind of input.
-pub fn forward(call: Call, weights: Arc<PackedWeights>, data: CallData<'_>) -> Result<Forward> {
+/// Runs a sequence from a state, whose rows are those of the batch. `dense` is the dense input, `[batch, time, input]`,
+/// and empty for tokens. The weights must have been packed for the call's model and kind of input.
+pub fn forward(call: Call, mut state: State, weights: Arc<PackedWeights>, dense: &[f32]) -> Result<Forward> {
     if !weights.fits(&call.model, &call.inputs) {
         let hint = "the weights were packed for another model or kind of input; pack them again".into();
         return Err(EngineError::Model { field: "model", value: format!("{:?}", call.model), hint });
     }
-    let mut tape = Tape::new(Problem::new(call, &data)?, weights);
+    let problem = Problem::new(call, &state, dense)?;
+    // A tape keeps its keys, and an update makes them useless.
+    let carried_keys = state.keys.take().filter(|keys| keys.weights == weights.id && !problem.tracked);
+    let carried_keys = carried_keys.filter(|_| problem.model.attends());
+    let mut tape = Tape::new(problem, weights, Arc::clone(&state.memory), carried_keys);
     let problem = tape.problem.clone();
     let threads = problem.workers();
     let (batch, time, hidden, padded) = (problem.batch, problem.time, problem.hidden, problem.padded);
-
-    pad_rows(&problem, data.hidden, &mut tape.initial_hidden.as_mut_slice()[..batch * padded]);
-    pad_rows(&problem, data.cell, &mut tape.cells.as_mut_slice()[..problem.if_carries(batch * padded)]);
-    if problem.reads_memories() {
-        pad_rows(&problem, data.memory, &mut tape.carried.as_mut_slice()[..batch * problem.carried_room * padded]);
-    }
+    tape.initial_hidden.as_mut_slice()[..batch * padded].copy_from_slice(&state.hidden);
+    tape.cells.as_mut_slice()[..state.cell.len()].copy_from_slice(&state.cell);
 
     let mut work = Work::new(&problem);
     let mut hidden_states = Buffer::take(batch * time * hidden);
@@ -74,6 +65,12 @@ pub fn forward(call: Call, weights: Arc<PackedWeights>, data: CallData<'_>) -> R
         if hidden == padded { (hidden_out, &mut []) } else { (tape.hidden.as_mut_slice(), hidden_out) };
     let (summary_rows, summary_copy): (&mut [f32], &mut [f32]) =
         if hidden == padded { (summary_out, &mut []) } else { (work.summary.as_mut_slice(), summary_out) };
+    let keys = &mut tape.projections.keys;
+    let (filled, indexes) = (keys.filled.iter(), keys.indexes.iter_mut().map(std::mem::take));
+    let rows: Vec<Mutex<Option<RowWork>>> = (state.rows.drain(..).zip(filled).zip(indexes))
+        .map(|((start, keys), index)| RowWork { memory: RowMemory::new(&problem.model, start), index, keys: *keys })
+        .map(|work| Mutex::new(Some(work)))
+        .collect();
     let sequence = Sequence {
         problem: &problem,
         weights: &tape.weights,
@@ -82,10 +79,10 @@ pub fn forward(call: Call, weights: Arc<PackedWeights>, data: CallData<'_>) -> R
         projections: tape.projections.share(&problem, &tape.weights.vector),
         choices: tape.choices.share(),
         states: States {
-            dense: data.dense,
+            dense,
             hidden: Shared::new(hidden_rows),
             initial_hidden: tape.initial_hidden.as_slice(),
-            carried: tape.carried.as_slice(),
+            carried: &tape.carried,
         },
         summary: Shared::new(summary_rows),
         unpadded: [Shared::new(hidden_copy), Shared::new(summary_copy)],
@@ -95,17 +92,14 @@ pub fn forward(call: Call, weights: Arc<PackedWeights>, data: CallData<'_>) -> R
         stores: Shared::new(&mut work.stores),
         reminders: reminders.as_mut().map(SharedReminders::new),
     };
-    let finished = Mutex::new(Vec::with_capacity(batch));
     let barrier = Barrier::new(threads);
     team::run(threads, |index| {
         let worker = Worker::new(batch, index, problem.together(), &barrier);
-        let memories = sequence.run(&worker);
-        let rows = worker.own_rows().zip(memories);
-        finished.lock().unwrap_or_else(PoisonError::into_inner).extend(rows);
+        // Each thread takes its own rows and puts them back.
+        let mut own: Vec<RowWork> = worker.own_rows().filter_map(|row| lock(&rows[row]).take()).collect();
+        sequence.run(&worker, &mut own);
+        worker.own_rows().zip(own).for_each(|(row, work)| *lock(&rows[row]) = Some(work));
     });
-    let mut memories = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
-    memories.sort_unstable_by_key(|(row, _)| *row);
-    tape.memories = memories.into_iter().map(|(_, memory)| memory).collect();
 
     // A NaN in a row's state stays there to the end, so checking the last state is enough.
     let last = |row: usize| &hidden_states.as_slice()[(row * time + time - 1) * hidden..][..hidden];
@@ -113,17 +107,48 @@ pub fn forward(call: Call, weights: Arc<PackedWeights>, data: CallData<'_>) -> R
         let place = format!(" in row {row}: the products overflowed");
         return Err(EngineError::NonFinite { what: "hidden", place });
     }
-    let cells = tape.cells.as_slice();
-    let last_cells = if problem.tracked { &cells[problem.if_carries(time * batch * padded)..] } else { cells };
-    let last_cells = &last_cells[..problem.if_carries(batch * padded)];
-    Ok(Forward {
-        last_cell: last_cells.chunks_exact(padded).flat_map(|row| &row[..hidden]).copied().collect(),
-        hidden: hidden_states,
-        summary: summaries,
-        rows: tape.memories.iter().map(|memory| memory.end(time)).collect(),
-        reminders,
-        tape,
-    })
+    let rows = rows.into_iter().filter_map(|row| row.into_inner().unwrap_or_else(PoisonError::into_inner));
+    leave(&mut tape, &mut state, rows.collect(), &hidden_states.as_slice()[..batch * time * hidden]);
+    Ok(Forward { hidden: hidden_states, summary: summaries, state, reminders, tape })
+}
+
+fn lock<T>(cell: &Mutex<T>) -> MutexGuard<'_, T> {
+    cell.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Leaves the state for the next call. A tape keeps a copy of the rows' memories and its keys; without one, the state
+/// takes the keys and the indexes along.
+fn leave(tape: &mut Tape, state: &mut State, rows: Vec<RowWork>, hidden_states: &[f32]) {
+    let problem = &tape.problem;
+    let (time, hidden, padded) = (problem.time, problem.hidden, problem.padded);
+    for (to, states) in state.hidden.chunks_exact_mut(padded).zip(hidden_states.chunks_exact(time * hidden)) {
+        to[..hidden].copy_from_slice(&states[(time - 1) * hidden..]);
+    }
+    let cells = state.cell.len();
+    let last_cells = if problem.tracked { time * cells } else { 0 };
+    state.cell.copy_from_slice(&tape.cells.as_slice()[last_cells..][..cells]);
+    let mut kept = Vec::with_capacity(rows.len());
+    for (row, RowWork { memory, index, .. }) in rows.into_iter().enumerate() {
+        if problem.tracked {
+            tape.memories.push(memory.clone());
+        } else if problem.model.attends() {
+            let keys = &mut tape.projections.keys;
+            // The memory of the last step has no key yet.
+            keys.filled[row] = memory.slots_at(time - 1);
+            keys.indexes[row] = index;
+            if let Some(survivors) = memory.survivors() {
+                keys.keep(row, survivors);
+            }
+        }
+        let (start, left) = memory.end(time);
+        state.rows.push(start);
+        kept.push(left);
+    }
+    state.unsettled = Some(Unsettled { time, rows: kept });
+    if !problem.tracked && problem.model.attends() {
+        let none = Keys::take(0, 0, padded, 0);
+        state.keys = Some(std::mem::replace(&mut tape.projections.keys, none));
+    }
 }
 
 /// Buffers that are needed only during the pass.

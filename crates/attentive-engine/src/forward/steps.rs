@@ -6,15 +6,20 @@ use crate::index::MemoryIndex;
 use crate::memory::RowMemory;
 use crate::team::Worker;
 
+/// What a row's owner works with.
+pub(super) struct RowWork {
+    pub(super) memory: RowMemory,
+    pub(super) index: MemoryIndex,
+    /// How many carried memories have a key already.
+    pub(super) keys: usize,
+}
+
 impl Sequence<'_> {
-    /// Takes a thread's rows through all steps. Returns the memories of its own rows.
-    pub(super) fn run(&self, worker: &Worker<'_>) -> Vec<RowMemory> {
+    /// Takes a thread's rows through all steps.
+    pub(super) fn run(&self, worker: &Worker<'_>, rows: &mut [RowWork]) {
         let (problem, attends) = (self.problem, self.problem.model.attends());
         let mut scratch = Scratch::default();
-        let mut memories: Vec<RowMemory> =
-            worker.own_rows().map(|row| RowMemory::new(&problem.model, &problem.rows[row])).collect();
-        let mut indexes = vec![MemoryIndex::default(); memories.len()];
-        self.start(worker, &memories);
+        self.start(worker, rows);
         worker.sync();
         for t in 0..problem.time {
             self.cell(worker, t);
@@ -27,13 +32,13 @@ impl Sequence<'_> {
                 self.multiply(worker.part(query.panels()), rows.len(), (from, padded), query, 0..query.k(), to);
                 worker.sync();
             }
-            for ((row, memory), index) in worker.own_rows().zip(&mut memories).zip(&mut indexes) {
+            for (row, work) in worker.own_rows().zip(rows.iter_mut()) {
                 if attends {
-                    self.remind(row, t, memory, index, &mut scratch);
+                    self.remind(row, t, work, &mut scratch);
                 } else {
                     self.without_attention(row, t);
                 }
-                self.decide(row, t, memory);
+                self.decide(row, t, &mut work.memory);
             }
             self.feed(worker, t + 1);
             worker.sync();
@@ -41,24 +46,23 @@ impl Sequence<'_> {
                 self.store(worker, t);
             }
         }
-        memories
     }
 
     /// rows: sets the initial hidden state and the first input, and computes the keys of the carried memories.
-    fn start(&self, worker: &Worker<'_>, memories: &[RowMemory]) {
+    fn start(&self, worker: &Worker<'_>, rows: &[RowWork]) {
         let (problem, padded) = (self.problem, self.problem.padded);
         let width = problem.recurrent_width();
-        for (row, memory) in worker.own_rows().zip(memories) {
+        for (row, work) in worker.own_rows().zip(rows) {
             // SAFETY: see `Sequence`; rows.
             let recurrent = unsafe { self.recurrent.slice_mut(row * width, width) };
             recurrent[..padded].copy_from_slice(&self.states.initial_hidden[row * padded..(row + 1) * padded]);
             if problem.model.attends() {
-                let (slots, key) = (memory.carried(), &self.weights.key);
-                let to = self.projections.keys_at(row, 0..slots);
-                let carried = &self.states.carried[row * problem.carried_room * padded..][..slots * padded];
-                self.multiply(0..key.panels(), slots, (carried.as_ptr(), padded), key, 0..key.k(), to);
+                let (slots, key) = (work.keys..work.memory.carried(), &self.weights.key);
+                let to = self.projections.keys_at(row, slots.clone());
+                let carried = &self.states.carried.row(row)[slots.start * padded..slots.end * padded];
+                self.multiply(0..key.panels(), slots.len(), (carried.as_ptr(), padded), key, 0..key.k(), to);
                 // SAFETY: see `Sequence`; rows.
-                (0..slots).for_each(|slot| unsafe { self.projections.finish_key(row, slot) });
+                slots.for_each(|slot| unsafe { self.projections.finish_key(row, slot) });
             }
         }
         self.feed(worker, 0);

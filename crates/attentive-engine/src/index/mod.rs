@@ -216,7 +216,7 @@ impl MemoryIndex {
             return false;
         }
         // A call that is nearly over does not make up for taking up its memories.
-        if (slots - self.len) * STEPS_PER_MEMORY > question.steps_left * slots {
+        if (slots - self.len) * STEPS_PER_MEMORY > question.steps_left.saturating_mul(slots) {
             return false;
         }
         self.sample(question);

@@ -2,8 +2,8 @@
 #![allow(dead_code)] // Each test file uses a part of it.
 
 use attentive_engine::{
-    Call, CallData, Cell, Evict, Inputs, InstructionSet, Model, OutputAdjoints, PackedWeights, Place, Reminders,
-    RowEnd, RowStart, Scorer, Sparsifier, Store, StoreRule, TapeInputs, backward, forward,
+    Call, Cell, Evict, Inputs, InstructionSet, Model, OutputAdjoints, PackedWeights, Reminders, RowStart, Scorer,
+    Sparsifier, Store, StoreRule, TapeInputs, backward, forward,
 };
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ pub fn all_stores() -> [StoreRule; 6] {
 }
 
 /// The state that rows carry from one call to the next.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct State {
     pub rows: Vec<RowStart>,
     /// `[batch, hidden]`; empty means zero.
@@ -93,7 +93,7 @@ impl State {
             memory.extend(random.numbers((slot_steps.len() - 1) * hidden, 1.0));
             let counts = rule.capacity.is_some() && rule.evict == Evict::LeastAttended;
             let received = slot_steps.iter().filter(|_| counts).map(|_| random.number(0.5) + 0.5).collect();
-            *row = RowStart { steps, slot_steps: Arc::new(slot_steps), received: Arc::new(received) };
+            *row = RowStart { steps, slot_steps, received };
         }
         state.hidden = random.numbers(batch * hidden, 1.0);
         state.cell = if model.cell.carries() { random.numbers(batch * hidden, 1.0) } else { Vec::new() };
@@ -123,42 +123,26 @@ impl State {
         self.memories.iter().flat_map(padded).collect()
     }
 
-    /// The state of the rows after a call.
-    pub fn after(&self, model: &Model, time: usize, out: &Run) -> Self {
-        let hidden = model.hidden;
-        let state = |row: usize, t: usize| &out.hidden[(row * time + t) * hidden..][..hidden];
-        let mut next = self.clone();
-        for (row, end) in out.rows.iter().enumerate() {
-            let start = &self.rows[row];
-            let places = places(start, end);
-            let step = |place: &Place| match place {
-                Place::Carried(slot) => start.slot_steps[*slot],
-                Place::Step(t) => start.steps + *t as u64 + 1,
-            };
-            let memory = |place: &Place| match place {
-                Place::Carried(slot) => &self.memories[row][slot * hidden..][..hidden],
-                Place::Step(t) => state(row, *t),
-            };
-            next.memories[row] = places.iter().flat_map(memory).copied().collect();
-            next.rows[row] = RowStart {
-                steps: end.steps,
-                slot_steps: Arc::new(places.iter().map(step).collect()),
-                received: Arc::new(end.received.clone()),
-            };
-        }
-        next.hidden = (0..self.rows.len()).flat_map(|row| state(row, time - 1)).copied().collect();
-        next.cell = out.last_cell.clone();
-        next
+    /// The state as the engine takes it.
+    pub fn of_engine(&self, model: &Model) -> attentive_engine::Result<attentive_engine::State> {
+        let zeros = vec![0.0; self.rows.len() * model.hidden];
+        let or_zeros = |values: &[f32]| if values.is_empty() { zeros.clone() } else { values.to_vec() };
+        let cell = if model.cell.carries() { or_zeros(&self.cell) } else { self.cell.clone() };
+        attentive_engine::State::new(model, self.rows.clone(), &or_zeros(&self.hidden), &cell, &self.memory())
     }
-}
 
-/// The places of a row's memories after a call.
-pub fn places(start: &RowStart, end: &RowEnd) -> Vec<Place> {
-    let all = || {
-        let carried = (0..start.slot_steps.len()).map(Place::Carried);
-        carried.chain(end.stored.iter().map(|t| Place::Step(*t))).collect()
-    };
-    end.kept.clone().unwrap_or_else(all)
+    /// A settled state of the engine as plain data.
+    pub fn of(state: &attentive_engine::State) -> Self {
+        let memory = state.memory().expect("a settled state");
+        let per_row = memory.len() / state.batch();
+        let held = |row: usize| state.rows()[row].slot_steps.len() * state.units();
+        Self {
+            rows: state.rows().to_vec(),
+            hidden: state.hidden(),
+            cell: state.cell(),
+            memories: (0..state.batch()).map(|row| memory[row * per_row..][..held(row)].to_vec()).collect(),
+        }
+    }
 }
 
 /// The input.
@@ -189,8 +173,7 @@ pub struct Run {
     pub hidden: Vec<f32>,
     /// Zeros without attention.
     pub summary: Vec<f32>,
-    pub last_cell: Vec<f32>,
-    pub rows: Vec<RowEnd>,
+    pub after: State,
     pub reminders: Option<Reminders>,
     /// Of the parameters in their order, then of a dense input.
     pub gradients: Vec<(&'static str, Vec<f32>)>,
@@ -245,8 +228,21 @@ impl Example {
         part
     }
 
+    pub fn weights(&self, threads: usize) -> attentive_engine::Result<Arc<PackedWeights>> {
+        let parameters: Vec<&[f32]> = self.parameters.iter().map(Vec::as_slice).collect();
+        let dense = matches!(self.input, Input::Dense(_));
+        Ok(Arc::new(PackedWeights::new(&self.model, &parameters, dense, threads)?))
+    }
+
     /// Forward, and backward if `tracked`.
     pub fn run(&self, threads: usize, tracked: bool) -> attentive_engine::Result<Run> {
+        self.run_from(self.state.of_engine(&self.model)?, &self.weights(threads)?, threads, tracked).map(|(run, _)| run)
+    }
+
+    /// The same from a state of the engine, and the state that it leaves.
+    pub fn run_from(
+        &self, state: attentive_engine::State, weights: &Arc<PackedWeights>, threads: usize, tracked: bool,
+    ) -> attentive_engine::Result<(Run, attentive_engine::State)> {
         let (model, values) = (&self.model, self.batch() * self.time * self.model.hidden);
         let parameters: Vec<&[f32]> = self.parameters.iter().map(Vec::as_slice).collect();
         let (inputs, dense): (_, &[f32]) = match &self.input {
@@ -254,20 +250,16 @@ impl Example {
             Input::Tokens(tokens) => (Inputs::Tokens(Arc::new(tokens.clone())), &[]),
         };
         let is_dense = matches!(inputs, Inputs::Dense);
-        let weights = Arc::new(PackedWeights::new(model, &parameters, is_dense, threads)?);
         let call = Call {
             model: *model,
             time: self.time,
             inputs,
-            rows: self.state.rows.clone(),
             tracked,
             threads,
             instructions: self.instructions,
             reminders: Some(4),
         };
-        let memory = self.state.memory();
-        let data = CallData { dense, hidden: &self.state.hidden, cell: &self.state.cell, memory: &memory };
-        let out = forward(call, weights, data)?;
+        let mut out = forward(call, state, Arc::clone(weights), dense)?;
         let hidden = &out.hidden.as_slice()[..values];
         let mut gradients = Vec::new();
         if tracked {
@@ -277,14 +269,15 @@ impl Example {
             gradients.extend(model.parameters().iter().map(|parameter| parameter.name).zip(all.parameters));
             gradients.extend(all.input.map(|x| ("x", x)));
         }
-        Ok(Run {
+        out.state.settle(hidden)?;
+        let run = Run {
             hidden: hidden.to_vec(),
             summary: if model.attends() { out.summary.as_slice()[..values].to_vec() } else { vec![0.0; values] },
-            last_cell: out.last_cell,
-            rows: out.rows,
+            after: State::of(&out.state),
             reminders: out.reminders,
             gradients,
-        })
+        };
+        Ok((run, out.state))
     }
 }
 
@@ -298,8 +291,11 @@ pub fn bits(values: &[f32]) -> Vec<u32> {
 pub fn assert_same(got: &Run, right: &Run, what: &str) {
     assert_eq!(bits(&got.hidden), bits(&right.hidden), "{what}: hidden");
     assert_eq!(bits(&got.summary), bits(&right.summary), "{what}: summary");
-    assert_eq!(bits(&got.last_cell), bits(&right.last_cell), "{what}: cell");
-    assert_eq!(got.rows, right.rows, "{what}: rows");
+    assert_eq!(bits(&got.after.cell), bits(&right.after.cell), "{what}: cell");
+    assert_eq!(got.after.rows, right.after.rows, "{what}: rows");
+    for (got, right) in got.after.memories.iter().zip(&right.after.memories) {
+        assert_eq!(bits(got), bits(right), "{what}: memories");
+    }
     assert_eq!(got.reminders, right.reminders, "{what}: reminders");
     for ((name, got), (_, right)) in got.gradients.iter().zip(&right.gradients) {
         assert_eq!(bits(got), bits(right), "{what}: gradient of {name}");

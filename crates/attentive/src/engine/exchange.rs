@@ -17,22 +17,23 @@
 //! no adjoint, and nothing is copied or filled with zeros on the way. A readout that is linked to the call leaves the
 //! adjoint of its own few outputs, and the sweep turns it into the adjoints of h and s step by step.
 
+use super::carried::Carried;
 use super::tensors::carrier;
 use crate::error::SabError;
-use attentive_engine::{Reminders, RowEnd};
+use attentive_engine::Reminders;
 use burn::backend::flex::FlexTensor;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The values that pass between the nodes of one call, and back to the caller.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Exchange(Mutex<Exchanged>);
 
 #[derive(Debug, Default)]
 pub(super) struct Exchanged {
     pub(super) hidden: Option<FlexTensor>,
     pub(super) summary: Option<FlexTensor>,
-    pub(super) last_cell: Vec<f32>,
-    pub(super) rows: Vec<RowEnd>,
+    /// The state before the call, then the one after it.
+    pub(super) state: Option<Carried>,
     pub(super) reminders: Option<Reminders>,
     pub(super) error: Option<SabError>,
     pub(super) d_hidden: Option<FlexTensor>,
@@ -50,6 +51,10 @@ pub(super) struct LinkedAdjoint {
 }
 
 impl Exchange {
+    pub(super) fn new(state: Carried) -> Self {
+        Self(Mutex::new(Exchanged { state: Some(state), ..Exchanged::default() }))
+    }
+
     /// The adjoints left by the backward steps of the outputs: of h, of s, and through readouts.
     pub(super) fn take_adjoints(&self) -> (Option<FlexTensor>, Option<FlexTensor>, Vec<LinkedAdjoint>) {
         let mut exchanged = self.lock();

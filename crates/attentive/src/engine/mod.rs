@@ -4,6 +4,7 @@
 //! one: [`exchange`] explains how adjoints travel beside the graph.
 
 mod backend;
+mod carried;
 mod exchange;
 mod loss;
 mod pooled;
@@ -13,7 +14,7 @@ mod tensors;
 
 use crate::error::{Result, SabError};
 use crate::parameters::{Value, Weights};
-use attentive_engine::{Call, Reminders, RowEnd};
+use attentive_engine::{Call, Reminders};
 use backend::SabBackend;
 use burn::backend::{Dispatch, DispatchTensor, Flex};
 use burn::tensor::Tensor;
@@ -22,10 +23,11 @@ use loss::Answers;
 use readout::LinkedRead;
 use sequence::{MOST_PARAMETERS, SequenceCall};
 use std::sync::Arc;
-use tensors::{carrier, tensor};
+use tensors::carrier;
 
+pub(crate) use carried::Carried;
 pub(crate) use readout::OutputLink;
-pub(crate) use sequence::{Carried, PreparedWeights};
+pub(crate) use sequence::PreparedWeights;
 
 /// The result of a call of the operation.
 pub(crate) struct FusedOutput {
@@ -33,20 +35,18 @@ pub(crate) struct FusedOutput {
     pub(crate) hidden: Tensor<3>,
     /// `[batch, time, hidden]`
     pub(crate) summary: Tensor<3>,
-    /// The cell state after the last step, `[batch, hidden]`, without autodiff; `None` for a cell without one.
-    pub(crate) last_cell: Option<Tensor<2>>,
-    /// The memory of each row.
-    pub(crate) rows: Vec<RowEnd>,
+    /// The state for the next call.
+    pub(crate) state: Carried,
     pub(crate) reminders: Option<Reminders>,
     pub(crate) link: OutputLink,
 }
 
 /// Runs the operation on Burn tensors of type `f32` on a Flex device.
 pub(crate) fn sequence(
-    weights: Weights, input: Option<Tensor<3>>, call: Call, carried: Option<Carried>, prepared: Arc<PreparedWeights>,
+    weights: Weights, input: Option<Tensor<3>>, call: Call, state: Carried, prepared: Arc<PreparedWeights>,
 ) -> Result<FusedOutput> {
-    let exchange = Arc::new(Exchange::default());
-    let (batch, hidden, attends, threads) = (call.rows.len(), call.model.hidden, call.model.attends(), call.threads);
+    let exchange = Arc::new(Exchange::new(state));
+    let (attends, threads) = (call.model.attends(), call.threads);
     let nothing = || Tensor::<1>::from_primitive::<Flex>(carrier()).into_dispatch();
     let parameters = weights.values.len();
     let mut operands: Vec<DispatchTensor> = weights
@@ -64,29 +64,26 @@ pub(crate) fn sequence(
         )));
     };
     let input = input.map_or_else(nothing, |input| input.into_dispatch());
-    let call = SequenceCall { call, parameters, carried, prepared, exchange: exchange.clone() };
+    let call = SequenceCall { call, parameters, prepared, exchange: exchange.clone() };
     let carrier = Dispatch::sab_sequence(p0, p1, p2, p3, p4, p5, input, call);
-    let (last_cell, rows, reminders, link) = {
+    let (state, reminders, link) = {
         let mut exchanged = exchange.lock();
         if let Some(error) = exchanged.error.take() {
             return Err(error);
         }
-        let outputs = (exchanged.hidden.clone(), exchanged.summary.clone());
-        let (Some(hidden), Some(summary)) = outputs else {
+        let outputs = (exchanged.hidden.clone(), exchanged.summary.clone(), exchanged.state.take());
+        let (Some(hidden), Some(summary), Some(state)) = outputs else {
             return Err(SabError::NoFusedPath("the operation returned nothing".into()));
         };
         let link = OutputLink::new(carrier.clone(), exchange.clone(), [hidden, summary], attends, threads);
-        let (last_cell, rows) = (std::mem::take(&mut exchanged.last_cell), std::mem::take(&mut exchanged.rows));
-        (last_cell, rows, exchanged.reminders.take(), link)
+        (state, exchanged.reminders.take(), link)
     };
     let hidden_states = Dispatch::sab_output(carrier.clone(), exchange.clone(), Output::Hidden);
     let summary = Dispatch::sab_output(carrier, exchange, Output::Summary);
-    let cell = |values: Vec<f32>| Tensor::from_primitive::<Flex>(tensor(values, vec![batch, hidden]));
     Ok(FusedOutput {
         hidden: Tensor::from_dispatch(hidden_states),
         summary: Tensor::from_dispatch(summary),
-        last_cell: (!last_cell.is_empty()).then(|| cell(last_cell)),
-        rows,
+        state,
         reminders,
         link,
     })

@@ -1,56 +1,18 @@
 //! A whole sequence as an operation: its operands, the call of the engine, and the backward steps of its nodes.
 
+use super::carried::Carried;
 use super::exchange::{Exchange, Output};
 use super::pooled::pooled;
 use super::readout::readout_adjoint;
 use super::tensors::{carrier, floats, lost, tensor, zeros};
-use crate::error::{Result, SabError};
-use crate::state::SabState;
-use attentive_engine::{
-    Call, CallData, Forward, Inputs, OutputAdjoints, PackedWeights, Tape, TapeInputs, backward, forward,
-};
+use crate::error::Result;
+use attentive_engine::{Call, Forward, Inputs, OutputAdjoints, PackedWeights, Tape, TapeInputs, backward, forward};
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Flex, TensorMetadata};
-use burn::tensor::{DType, Tensor};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// The state carried into a call: hidden state and cell state, `[batch, hidden]` each, and memories, `[batch, slots,
-/// hidden]`.
-#[derive(Clone, Debug)]
-pub(crate) struct Carried {
-    hidden: FlexTensor,
-    cell: Option<FlexTensor>,
-    memory: FlexTensor,
-}
-
-impl Carried {
-    /// The tensors of a state, or `None` for a fresh state, which the engine takes as zero.
-    pub(crate) fn of(state: &SabState) -> Result<Option<Self>> {
-        if state.is_fresh() {
-            return Ok(None);
-        }
-        Ok(Some(Self {
-            hidden: carried_primitive("hidden", state.hidden())?,
-            cell: state.cell().map(|cell| carried_primitive("cell", cell)).transpose()?,
-            memory: carried_primitive("memory", state.memory())?,
-        }))
-    }
-}
-
-/// The primitive of a state's tensor: contiguous `f32` on the Flex backend.
-pub(crate) fn carried_primitive<const D: usize>(what: &str, tensor: Tensor<D>) -> Result<FlexTensor> {
-    let primitive = tensor
-        .inner()
-        .try_into_primitive::<Flex>()
-        .map_err(|error| SabError::State(format!("its `{what}` is not on the CPU: {error:?}")))?;
-    if primitive.dtype() != DType::F32 {
-        return Err(SabError::State(format!("its `{what}` is {:?}, but F32 is needed", primitive.dtype())));
-    }
-    Ok(primitive.to_contiguous())
-}
 
 /// One call of the operation.
 #[derive(Clone, Debug)]
@@ -58,7 +20,6 @@ pub(crate) struct SequenceCall {
     pub(super) call: Call,
     /// The number of operands that are parameters.
     pub(super) parameters: usize,
-    pub(super) carried: Option<Carried>,
     pub(super) prepared: Arc<PreparedWeights>,
     pub(super) exchange: Arc<Exchange>,
 }
@@ -116,30 +77,30 @@ impl PreparedWeights {
 
 /// Runs the forward pass. Leaves the outputs, or an error, in the exchange, and returns the values that backward needs.
 pub(super) fn run(operands: &Operands, sequence: SequenceCall, tracked: bool) -> Option<(Tape, FlexTensor)> {
-    let SequenceCall { mut call, carried, prepared, exchange, .. } = sequence;
+    let SequenceCall { mut call, prepared, exchange, .. } = sequence;
     call.tracked = tracked;
-    let shape = vec![call.rows.len(), call.time, call.model.hidden];
-    let carried = carried.as_ref();
-    let data = CallData {
-        dense: operands.dense(matches!(call.inputs, Inputs::Dense)),
-        hidden: carried.map_or(&[], |carried| floats(&carried.hidden)),
-        cell: carried.and_then(|carried| carried.cell.as_ref()).map_or(&[], floats),
-        memory: carried.map_or(&[], |carried| floats(&carried.memory)),
-    };
-    let result = prepared.of(operands, &call).and_then(|weights| Ok(forward(call, weights, data)?));
     let mut exchanged = exchange.lock();
-    let Forward { hidden, summary, last_cell, rows, reminders, tape } = match result {
-        Ok(result) => result,
+    let state = exchanged.state.take()?;
+    let shape = vec![state.rows().len(), call.time, call.model.hidden];
+    let dense = operands.dense(matches!(call.inputs, Inputs::Dense));
+    let result = prepared.of(operands, &call).and_then(|weights| {
+        let Forward { hidden, summary, state, reminders, tape } = forward(call, state.settled()?, weights, dense)?;
+        let hidden = pooled(hidden, shape.clone());
+        let state = Carried::after(state, hidden.clone(), tracked)?;
+        Ok((hidden, summary, state, reminders, tape))
+    });
+    match result {
+        Ok((hidden, summary, state, reminders, tape)) => {
+            exchanged.hidden = Some(hidden.clone());
+            exchanged.summary = Some(if summary.as_slice().is_empty() { zeros(shape) } else { pooled(summary, shape) });
+            (exchanged.state, exchanged.reminders) = (Some(state), reminders);
+            Some((tape, hidden))
+        }
         Err(error) => {
             exchanged.error = Some(error);
-            return None;
+            None
         }
-    };
-    let hidden = pooled(hidden, shape.clone());
-    exchanged.hidden = Some(hidden.clone());
-    exchanged.summary = Some(if summary.as_slice().is_empty() { zeros(shape) } else { pooled(summary, shape) });
-    (exchanged.last_cell, exchanged.rows, exchanged.reminders) = (last_cell, rows, reminders);
-    Some((tape, hidden))
+    }
 }
 
 /// The values that the sweep needs besides the adjoints of the outputs. Burn requires `Clone`; the tape is used only

@@ -37,32 +37,27 @@ impl SabLstm {
         let wrong = |what: &str, got: String, right: String| {
             Err(SabError::State(format!("its {what} is {got}, but {right} is needed")))
         };
-        let [rows, units] = state.hidden().dims();
-        if rows != batch {
-            return wrong("batch size", rows.to_string(), format!("{batch}, the batch size of the input,"));
+        if state.batch() != batch {
+            return wrong("batch size", state.batch().to_string(), format!("{batch}, the batch size of the input,"));
         }
-        if units != self.config.hidden {
-            return wrong("hidden size", units.to_string(), self.config.hidden.to_string());
+        if state.units() != self.config.hidden {
+            return wrong("hidden size", state.units().to_string(), self.config.hidden.to_string());
         }
         if state.k_att() != self.config.k_att {
             return wrong("`k_att`", state.k_att().to_string(), self.config.k_att.to_string());
         }
-        if state.cell().is_some() != self.config.cell.carries() {
+        if state.has_cell() != self.config.cell.carries() {
             let cell = self.config.cell;
-            return Err(SabError::State(match state.cell() {
-                Some(_) => format!("it has a cell state, but the cell `{cell}` takes none"),
-                None => format!("it has no cell state, but the cell `{cell}` needs one"),
+            return Err(SabError::State(match state.has_cell() {
+                true => format!("it has a cell state, but the cell `{cell}` takes none"),
+                false => format!("it has no cell state, but the cell `{cell}` needs one"),
             }));
         }
-        let model = self.config.model(0);
-        state.rows().iter().try_for_each(|row| row.check(&model))?;
-        let cell = state.cell().map(|cell| cell.dtype());
-        for got in [Some(state.hidden().dtype()), cell, Some(state.memory_dtype())].into_iter().flatten() {
-            if got != weights.dtype {
-                return wrong("type", format!("{got:?}"), format!("{:?}", weights.dtype));
-            }
+        state.check_rows(&self.config.model(0))?;
+        if let Some(got) = state.other_dtype(weights.dtype) {
+            return wrong("type", format!("{got:?}"), format!("{:?}", weights.dtype));
         }
-        let (got, right) = (state.hidden().device(), weights.device.clone().inner());
+        let (got, right) = (state.device(), weights.device.clone().inner());
         if got != right {
             return wrong(
                 "device",

@@ -193,7 +193,7 @@ impl SabLstm {
 
     fn fresh_state(&self, batch: usize, weights: &Weights) -> SabState {
         let device = weights.device.clone().inner();
-        SabState::fresh(batch, self.config.hidden, self.config.cell, self.config.k_att, &device, weights.dtype)
+        SabState::fresh(&self.config.model(0), batch, &device, weights.dtype)
     }
 
     fn run_portable(
@@ -231,23 +231,21 @@ impl SabLstm {
             SabInput::Dense(x) => (Inputs::Dense, Some(x.clone()), x.dims()[1]),
             SabInput::Tokens(x) => (Inputs::Tokens(Arc::new(self.checked_tokens(&x)?)), None, x.dims()[1]),
         };
-        let state = state.materialised();
+        let (k_att, state) = (state.k_att(), state.into_engine(&model)?);
         let call = Call {
             model,
             time,
             inputs,
-            rows: state.rows().to_vec(),
             tracked: false,
             threads: options.thread_count(),
             instructions: options.instructions,
             reminders: options.reminders,
         };
-        let out = engine::sequence(weights, dense, call, engine::Carried::of(&state)?, self.prepared.clone())?;
-        let state = state.after(&out.hidden, out.last_cell, out.rows)?;
+        let out = engine::sequence(weights, dense, call, state, self.prepared.clone())?;
         Ok(SabOutput {
             hidden: out.hidden,
             summary: out.summary,
-            state,
+            state: SabState::of_engine(out.state, k_att),
             reminders: out.reminders,
             link: Some(out.link),
         })

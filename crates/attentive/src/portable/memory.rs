@@ -10,7 +10,6 @@ use crate::error::Result;
 use crate::state::{SabState, pick_slots};
 use attentive_engine::{Evict, Model, RECEIVED_DECAY, Reminder, Reminders, RowStart, Store, keep_largest};
 use burn::tensor::{Device, Tensor, TensorData};
-use std::sync::Arc;
 
 /// One row's slots. For each column: the step whose state the row holds there, if any, and the received weights.
 struct Row {
@@ -174,12 +173,12 @@ impl<'a> Memory<'a> {
         let counted = self.model.store.capacity.is_some() && self.model.store.evict == Evict::LeastAttended;
         let end = |(row, slots): (Row, &Vec<usize>)| RowStart {
             steps: row.steps_before + time as u64,
-            slot_steps: Arc::new(slots.iter().filter_map(|slot| row.slots[*slot]).collect()),
-            received: Arc::new(slots.iter().filter(|_| counted).map(|slot| row.received[*slot]).collect()),
+            slot_steps: slots.iter().filter_map(|slot| row.slots[*slot]).collect(),
+            received: slots.iter().filter(|_| counted).map(|slot| row.received[*slot]).collect(),
         };
         let rows = self.rows.into_iter().zip(&slots).map(end).collect();
         let memory = if all { states } else { pick_slots(&states, &slots) };
-        SabState::with_memory(h, c, memory, rows, self.model.store.k_att)
+        SabState::from_tensors(h, c, memory, rows, self.model.store.k_att)
     }
 }
 
