@@ -240,7 +240,7 @@ impl State {
 }
 
 /// A vector for each slot of each row, `[batch, room, padded]`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Slots {
     pub(crate) values: Buffer,
     batch: usize,

@@ -149,6 +149,10 @@ fn leave(tape: &mut Tape, state: &mut State, rows: Vec<RowWork>, hidden_states: 
         let none = Keys::take(0, 0, padded, 0);
         state.keys = Some(std::mem::replace(&mut tape.projections.keys, none));
     }
+    if !problem.tracked {
+        // The state alone holds the memories, so that settling need not copy them all.
+        tape.carried = Arc::default();
+    }
 }
 
 /// Buffers that are needed only during the pass.
