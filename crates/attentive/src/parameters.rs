@@ -6,6 +6,7 @@ use crate::error::{Result, SabError, check_device};
 use attentive_engine::{Gain, Parameter, Start};
 use burn::module::{Devices, Initializer, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Device, Tensor};
+use std::sync::Arc;
 
 /// One parameter: a vector, or a matrix `[d_input, d_output]`, which is the transpose of the paper's.
 #[derive(Clone, Debug)]
@@ -78,12 +79,11 @@ impl LayerParameter {
             Self::Matrix(param) => Value::Matrix(param.val()),
             Self::Vector(param) => Value::Vector(param.val()),
         };
-        let got = value.dims();
-        match got == declared.shape {
+        match value.has_shape(&declared.shape) {
             true => Ok(value),
             false => {
                 let expected = format!("{:?}", declared.shape);
-                Err(SabError::Shape { what: declared.name, got, expected })
+                Err(SabError::Shape { what: declared.name, got: value.dims(), expected })
             }
         }
     }
@@ -149,6 +149,13 @@ pub(crate) enum Value {
 }
 
 impl Value {
+    fn has_shape(&self, shape: &[usize]) -> bool {
+        match self {
+            Self::Matrix(value) => value.dims() == *shape,
+            Self::Vector(value) => value.dims() == *shape,
+        }
+    }
+
     fn dims(&self) -> Vec<usize> {
         match self {
             Self::Matrix(value) => value.dims().to_vec(),
@@ -175,13 +182,13 @@ impl Value {
 #[derive(Clone, Debug)]
 pub(crate) struct Weights {
     pub(crate) values: Vec<Value>,
-    names: Vec<&'static str>,
+    declared: Arc<Vec<Parameter>>,
     pub(crate) dtype: DType,
     pub(crate) device: Device,
 }
 
 impl Weights {
-    pub(crate) fn new(declared: &[Parameter], parameters: &[LayerParameter]) -> Result<Self> {
+    pub(crate) fn new(declared: &Arc<Vec<Parameter>>, parameters: &[LayerParameter]) -> Result<Self> {
         let values: Vec<Value> = declared
             .iter()
             .zip(parameters)
@@ -200,12 +207,11 @@ impl Weights {
         for (declared, value) in declared.iter().zip(&values) {
             check_device(declared.name, &value.device(), &device)?;
         }
-        let names = declared.iter().map(|declared| declared.name).collect();
-        Ok(Self { values, names, dtype, device })
+        Ok(Self { values, declared: Arc::clone(declared), dtype, device })
     }
 
     fn find(&self, name: &str) -> Option<&Value> {
-        self.names.iter().position(|own| *own == name).map(|place| &self.values[place])
+        self.declared.iter().position(|own| own.name == name).map(|place| &self.values[place])
     }
 
     /// A matrix by its name. The portable path only asks for matrices that its parts declare.

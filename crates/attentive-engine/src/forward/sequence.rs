@@ -1,6 +1,6 @@
 //! [`Sequence`]: everything that the threads of one forward pass share, and its matrix product.
 
-use crate::kernels::gemm::{PANEL, PackedMatrix, rows_at_a_time};
+use crate::kernels::gemm::{FEW_ROWS, PANEL, PackedMatrix, rows_at_a_time};
 use crate::problem::Problem;
 use crate::projections::{ProjectionView, States};
 use crate::reminders::{Reminder, Reminders};
@@ -43,6 +43,26 @@ impl Sequence<'_> {
         k: Range<usize>, c: *mut f32,
     ) {
         let c_stride = b.panels() * PANEL;
+        if rows <= FEW_ROWS && rows > 0 && !panels.is_empty() {
+            let first = &b.panel(panels.start)[k.start * PANEL..];
+            // SAFETY: as below; the panels are adjacent, and `k` lies within each.
+            unsafe {
+                let (a, c) = (a.add(k.start), c.add(panels.start * PANEL));
+                let (panels, stride) = (panels.len(), b.k() * PANEL);
+                (self.problem.kernels.multiply_few)(
+                    rows,
+                    k.len(),
+                    a,
+                    a_stride,
+                    panels,
+                    first.as_ptr(),
+                    stride,
+                    c,
+                    c_stride,
+                );
+            }
+            return;
+        }
         let block = rows_at_a_time(rows, k.len());
         for first in (0..rows).step_by(block) {
             let rows = block.min(rows - first);

@@ -136,6 +136,74 @@ pub(super) unsafe fn multiply_panel<S: Tile>(
     }
 }
 
+/// The most rows that [`multiply_few`] takes.
+pub(crate) const FEW_ROWS: usize = 3;
+
+/// `c[m][0..16 * panels] = a[m][0..k] * panels` for at most [`FEW_ROWS`] rows of `a`: the same bits as
+/// [`multiply_panel`] panel by panel. With so few rows one panel has too few sums to keep the units busy, because each
+/// product waits for the one before it; so several panels are multiplied at once.
+///
+/// # Safety
+/// As for [`multiply_panel`]; the panels must begin `panel_stride` floats apart, and `c` be writable for
+/// `(rows - 1) * c_stride + panels * 16`.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // the shape of a matrix product
+pub(super) unsafe fn multiply_few<S: Simd>(
+    rows: usize, k: usize, a: *const f32, a_stride: usize, panels: usize, panel: *const f32, panel_stride: usize,
+    c: *mut f32, c_stride: usize,
+) {
+    let mut done = 0;
+    while done < panels {
+        // SAFETY: the panels `done..panels` are inside what the caller guaranteed.
+        unsafe {
+            let (b, c) = (panel.add(done * panel_stride), c.add(done * PANEL));
+            done += match (rows, panels - done) {
+                (1, 4..) => few_panels::<S, 1, 4>(k, a, a_stride, b, panel_stride, c, c_stride),
+                (1, _) => few_panels::<S, 1, 1>(k, a, a_stride, b, panel_stride, c, c_stride),
+                (2, 2..) => few_panels::<S, 2, 2>(k, a, a_stride, b, panel_stride, c, c_stride),
+                (2, _) => few_panels::<S, 2, 1>(k, a, a_stride, b, panel_stride, c, c_stride),
+                (_, 2..) => few_panels::<S, 3, 2>(k, a, a_stride, b, panel_stride, c, c_stride),
+                _ => few_panels::<S, 3, 1>(k, a, a_stride, b, panel_stride, c, c_stride),
+            };
+        }
+    }
+}
+
+/// `ROWS` rows times `PANELS` panels. Returns the number of panels.
+///
+/// # Safety
+/// As for [`multiply_few`].
+#[inline(always)]
+unsafe fn few_panels<S: Simd, const ROWS: usize, const PANELS: usize>(
+    k: usize, a: *const f32, a_stride: usize, b: *const f32, b_stride: usize, c: *mut f32, c_stride: usize,
+) -> usize {
+    let blocks = k.div_ceil(K_BLOCK).max(1);
+    for block in 0..blocks {
+        // SAFETY: the caller guarantees the instruction set.
+        let mut sums = [[[unsafe { S::splat(0.0) }; 2]; PANELS]; ROWS];
+        for i in k * block / blocks..k * (block + 1) / blocks {
+            // SAFETY: i < k, row < ROWS and panel < PANELS.
+            unsafe {
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let x = S::splat(*a.add(row * a_stride + i));
+                    for (panel, sum) in sums.iter_mut().enumerate() {
+                        let b = b.add(panel * b_stride + i * PANEL);
+                        sum[0] = S::fma(x, S::load(b), sum[0]);
+                        sum[1] = S::fma(x, S::load(b.add(LANES)), sum[1]);
+                    }
+                }
+            }
+        }
+        for (row, sums) in sums.iter().enumerate() {
+            for (panel, sum) in sums.iter().enumerate() {
+                // SAFETY: the caller guarantees ROWS rows of PANELS * 16 floats.
+                unsafe { finish::<S, 1>(&[*sum], c.add(row * c_stride + panel * PANEL), c_stride, block > 0) };
+            }
+        }
+    }
+    PANELS
+}
+
 /// `c[m][16] += sum over k of a[k][m] * b[k][16]`, with `a` packed in tiles of at most 6 columns, `tile[k][rows]`.
 ///
 /// # Safety

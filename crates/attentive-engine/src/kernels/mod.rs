@@ -105,6 +105,8 @@ kernel_table! {
     Kernels {
         multiply_panel = gemm::multiply_panel(rows: usize, k: usize, a: *const f32, a_stride: usize, panel: *const f32,
             c: *mut f32, c_stride: usize, add: bool);
+        multiply_few = gemm::multiply_few(rows: usize, k: usize, a: *const f32, a_stride: usize, panels: usize,
+            panel: *const f32, panel_stride: usize, c: *mut f32, c_stride: usize);
         accumulate_outer = gemm::accumulate_outer(rows: usize, k: usize, packed_a: *const f32, b: *const f32,
             c: *mut f32, c_stride: usize);
         pack_left = gemm::pack_left(rows: usize, first: usize, left: &[&[f32]], packed: &mut [f32]);

@@ -1,6 +1,6 @@
 //! Tests every kernel, on every instruction set of this CPU, against plain code in `f64`.
 
-use super::gemm::{PANEL, PackedMatrix};
+use super::gemm::{FEW_ROWS, PANEL, PackedMatrix};
 use super::simd::{LANES, Portable, Simd};
 use super::vector::{square_distance, square_sum};
 use super::{InstructionSet, Isa, Kernels, math};
@@ -100,7 +100,9 @@ fn functions_are_accurate_over_their_range_and_keep_nan() {
 #[test]
 fn products_agree_with_plain_code_and_rows_do_not_influence_each_other() {
     for kernels in both() {
-        for (rows, k, n) in [(1, 1, 16), (2, 7, 16), (7, 16, 32), (13, 700, 48), (32, 33, 16), (5, 321, 16)] {
+        for (rows, k, n) in
+            [(1, 1, 16), (2, 7, 16), (7, 16, 32), (13, 700, 48), (32, 33, 16), (5, 321, 16), (4, 641, 112)]
+        {
             let a = numbers(rows * k, 1, 1.0);
             let b = numbers(k * n, 2, 1.0);
             let mut packed = PackedMatrix::new(k, n);
@@ -133,6 +135,16 @@ fn products_agree_with_plain_code_and_rows_do_not_influence_each_other() {
                 for row in 0..rows {
                     assert_eq!(multiply(row, 1, add), all[row * n..(row + 1) * n], "row {row} of {rows}");
                 }
+            }
+            for few in 1..=rows.min(FEW_ROWS) {
+                let (panels, stride) = (n / PANEL, k * PANEL);
+                let mut c = vec![f32::NAN; few * n];
+                // SAFETY: as above; the panels are adjacent.
+                unsafe {
+                    let first = packed.panel(0).as_ptr();
+                    (kernels.multiply_few)(few, k, a.as_ptr(), k, panels, first, stride, c.as_mut_ptr(), n);
+                }
+                assert_eq!(c, multiply(0, few, false), "{few} rows at once");
             }
         }
     }
