@@ -21,6 +21,10 @@ const FAN_OUT: usize = 16;
 /// Blocks of one level that are open at a time.
 const OPEN: usize = 8;
 
+/// An open block that took nothing among so many additions to its level is closed for one that is needed now: what it
+/// waits for does not come back.
+const STALE: u32 = 64;
+
 /// Vectors that differ by less than this, relative to their size, fill the same block.
 const ALIKE: f32 = 1e-2;
 
@@ -63,9 +67,19 @@ struct Level {
     counts: Vec<u8>,
     /// The oldest slot of each block.
     oldest: Vec<u32>,
-    /// The blocks that take new children, the one with the latest child first; all others are full and lie in a block
-    /// of the next level.
-    open: Vec<u32>,
+    /// The blocks that take new children, the one with the latest child first; all others are full or stale and lie in
+    /// a block of the next level.
+    open: Vec<Open>,
+    /// Additions to this level.
+    additions: u32,
+}
+
+/// A block that takes new children.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    block: u32,
+    /// The level's number of additions when it took the latest.
+    latest: u32,
 }
 
 /// Bounds of the memories of one row.
@@ -98,28 +112,34 @@ impl Level {
     }
 
     /// The open block that a vector fits: the first one alike, latest first; else a new one, if another may be open,
-    /// or the nearest.
-    fn fitting(&mut self, width: usize, vector: &[f32]) -> usize {
+    /// or the nearest. A stale block is closed for a new one, and comes second.
+    fn fitting(&mut self, width: usize, vector: &[f32]) -> (usize, Option<usize>) {
         let mut nearest = (f32::INFINITY, 0);
-        for block in &self.open {
+        for Open { block, .. } in &self.open {
             let distance = difference(vector, &self.bound(width, *block as usize)[..vector.len()]);
             if distance <= ALIKE {
-                return *block as usize;
+                return (*block as usize, None);
             }
             if distance < nearest.0 {
                 nearest = (distance, *block as usize);
             }
         }
-        if self.open.len() == OPEN {
-            return nearest.1;
-        }
+        let stale = match self.open.last() {
+            Some(last) if self.open.len() == OPEN => {
+                if self.additions - last.latest < STALE {
+                    return (nearest.1, None);
+                }
+                Some(last.block as usize)
+            }
+            _ => None,
+        };
+        self.open.truncate(OPEN - 1);
         let block = self.counts.len();
         self.bounds.resize((block + 1) * width, 0.0);
         self.children.resize((block + 1) * FAN_OUT, 0);
         self.counts.push(0);
         self.oldest.push(u32::MAX);
-        self.open.insert(0, block as u32);
-        block
+        (block, stale)
     }
 
     /// Gives a block one more child and returns whether it is full now.
@@ -128,10 +148,11 @@ impl Level {
         self.children[block * FAN_OUT + count] = child;
         self.counts[block] += 1;
         self.oldest[block] = self.oldest[block].min(oldest);
+        self.additions += 1;
         let full = count + 1 == FAN_OUT;
-        self.open.retain(|open| *open != block as u32);
+        self.open.retain(|open| open.block != block as u32);
         if !full {
-            self.open.insert(0, block as u32);
+            self.open.insert(0, Open { block: block as u32, latest: self.additions });
         }
         full
     }
@@ -164,7 +185,7 @@ impl MemoryIndex {
         }
     }
 
-    /// Takes one memory into a block; a block that is full goes into a block of the next level.
+    /// Takes one memory into a block.
     fn append(&mut self, question: &Question<'_>, slot: u32, key: &[f32]) {
         let (bounds, vector) = (question.bounds, question.vector);
         let width = bounds.width(key.len());
@@ -172,31 +193,37 @@ impl MemoryIndex {
             self.levels.push(Level::default());
         }
         let leaves = &mut self.levels[0];
-        let mut block = leaves.fitting(width, key);
+        let (block, stale) = leaves.fitting(width, key);
         let bound = &mut leaves.bounds[block * width..][..width];
         match leaves.counts[block] {
             0 => bounds.first(key, bound),
             _ => bounds.widen(key, vector, bound),
         }
-        let mut full = leaves.adopt(block, slot, slot);
-        for level in 1.. {
-            if !full {
-                return;
-            }
-            if level == self.levels.len() {
-                self.levels.push(Level::default());
-            }
-            let (below, above) = self.levels.split_at_mut(level);
-            let (below, above) = (&below[level - 1], &mut above[0]);
-            let child = below.bound(width, block);
-            let parent = above.fitting(width, &child[..key.len()]);
-            let bound = &mut above.bounds[parent * width..][..width];
-            match above.counts[parent] {
-                0 => bound.copy_from_slice(child),
-                _ => bounds.join(child, vector, bound),
-            }
-            full = above.adopt(parent, block as u32, below.oldest[block]);
-            block = parent;
+        let full = leaves.adopt(block, slot, slot);
+        for closed in stale.into_iter().chain(full.then_some(block)) {
+            self.lift(question, 0, closed);
+        }
+    }
+
+    /// Takes a closed block into a block of the next level.
+    fn lift(&mut self, question: &Question<'_>, level: usize, child: usize) {
+        let (bounds, padded) = (question.bounds, question.query.values.len());
+        let width = bounds.width(padded);
+        if level + 1 == self.levels.len() {
+            self.levels.push(Level::default());
+        }
+        let (below, above) = self.levels.split_at_mut(level + 1);
+        let (below, above) = (&below[level], &mut above[0]);
+        let bound = below.bound(width, child);
+        let (block, stale) = above.fitting(width, &bound[..padded]);
+        let parent = &mut above.bounds[block * width..][..width];
+        match above.counts[block] {
+            0 => parent.copy_from_slice(bound),
+            _ => bounds.join(bound, question.vector, parent),
+        }
+        let full = above.adopt(block, child as u32, below.oldest[child]);
+        for closed in stale.into_iter().chain(full.then_some(block)) {
+            self.lift(question, level + 1, closed);
         }
     }
 

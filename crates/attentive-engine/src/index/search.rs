@@ -79,7 +79,8 @@ impl Search {
         self.best.clear();
         self.evaluations = 0;
         for (place, level) in levels.iter().enumerate() {
-            self.bound_blocks(level, place, &level.open, question, kept);
+            let open = level.open.iter().map(|open| open.block);
+            self.bound_blocks(level, place, open, question, kept);
         }
         while let Some(next) = self.unopened.pop() {
             if !self.matters(kept, next.bound, next.oldest) {
@@ -92,7 +93,7 @@ impl Search {
             let (level, block) = (next.level as usize, next.block as usize);
             let children = levels[level].children(block);
             match level.checked_sub(1) {
-                Some(below) => self.bound_blocks(&levels[below], below, children, question, kept),
+                Some(below) => self.bound_blocks(&levels[below], below, children.iter().copied(), question, kept),
                 None => self.score_memories(children, question, kept, room),
             }
         }
@@ -104,18 +105,20 @@ impl Search {
         true
     }
 
-    fn bound_blocks(&mut self, level: &Level, place: usize, blocks: &[u32], question: &Question<'_>, kept: usize) {
+    fn bound_blocks(
+        &mut self, level: &Level, place: usize, blocks: impl Iterator<Item = u32>, question: &Question<'_>, kept: usize,
+    ) {
         let width = question.bounds.width(question.query.values.len());
         for block in blocks {
-            let numbers = level.bound(width, *block as usize);
+            let numbers = level.bound(width, block as usize);
             let bound = question.bounds.highest(question.isa, numbers, question.query, question.vector);
             // No -0: it would come behind an equal 0.
-            let (bound, oldest) = (bound + 0.0, level.oldest[*block as usize]);
+            let (bound, oldest) = (bound + 0.0, level.oldest[block as usize]);
             if self.matters(kept, bound, oldest) {
-                self.unopened.push(Unopened { bound, oldest, level: place as u32, block: *block });
+                self.unopened.push(Unopened { bound, oldest, level: place as u32, block });
             }
+            self.evaluations += 1;
         }
-        self.evaluations += blocks.len();
     }
 
     fn score_memories(&mut self, slots: &[u32], question: &Question<'_>, kept: usize, room: &mut Room) {
