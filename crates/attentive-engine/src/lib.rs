@@ -17,12 +17,12 @@
 //! | [`Sparsifier`] | `prominence`, `softmax` (R4-R6, R17) | `sparsifiers/` |
 //! | [`Store`] | `every`, `novelty`, each with a capacity (R2, R18) | `stores/` |
 //!
-//! `docs/model.md` states the rules R1 to R19. The results are the same bits for any number of threads, and the same
+//! `docs/model.md` states the rules R1 to R20. The results are the same bits for any number of threads, and the same
 //! bits step by step as over a whole sequence (R14). A model or call that the engine cannot compute is an
 //! [`EngineError`]: the engine never computes something else instead.
 //!
 //! ```
-//! use attentive_engine::{Call, Inputs, InstructionSet, Model, PackedWeights, State, forward};
+//! use attentive_engine::{Call, Inputs, InstructionSet, Model, PackedWeights, Replay, State, forward};
 //! use std::sync::Arc;
 //!
 //! let model = Model::new(3, 8); // three tokens, eight units
@@ -34,6 +34,7 @@
 //!     time: 4,
 //!     inputs: Inputs::Tokens(Arc::new(vec![0, 1, 2, 0])),
 //!     tracked: false,
+//!     replay: Replay::Auto,
 //!     threads: 1,
 //!     instructions: InstructionSet::Detect,
 //!     reminders: None,
@@ -68,6 +69,7 @@ mod reminders;
 mod scorers;
 mod sparsifiers;
 mod state;
+mod step;
 mod stores;
 mod tape;
 mod team;
@@ -85,7 +87,7 @@ pub use memory::{MOST_STEPS, RowStart};
 pub use model::{MOST_HIDDEN, MOST_INPUT, Model};
 #[cfg(feature = "serde")]
 pub use options::number_or;
-pub use options::{Hops, KTop, KTrunc, ScoreGradient, TruncPhase};
+pub use options::{Hops, KTop, KTrunc, LARGE_TAPE, Replay, ScoreGradient, TruncPhase};
 pub use parameters::{Gain, Owner, Parameter, Start};
 pub use pool::Buffer;
 pub use problem::{Call, Inputs};

@@ -207,3 +207,20 @@ mod tests {
         assert_eq!(TruncPhase::Fixed(3).draw(KTrunc::Every(5), 1, 7), 3);
     }
 }
+
+/// Whether the backward pass computes states again instead of reading them from a tape (R20). It changes time and
+/// memory, and never a bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
+pub enum Replay {
+    /// If the whole tape would take more than [`LARGE_TAPE`] bytes.
+    #[default]
+    Auto,
+    /// The tape holds every step.
+    Never,
+    /// The tape holds a cell state every few steps, and backward computes again what it visits.
+    Always,
+}
+
+/// The bytes from which on a tape is replayed by default.
+pub const LARGE_TAPE: usize = 512 << 20;

@@ -6,6 +6,7 @@ use crate::kernels::gemm::PANEL;
 use crate::kernels::{InstructionSet, Isa, Kernels};
 use crate::memory::RowStart;
 use crate::model::Model;
+use crate::options::{LARGE_TAPE, Replay};
 use crate::state::State;
 use std::sync::Arc;
 
@@ -16,6 +17,10 @@ const TOGETHER_FROM_UNITS: usize = 320;
 /// Choices of at most this many memories are stored. Longer ones are computed again in the backward pass, so that the
 /// memory use stays O(time * hidden).
 const STORED_CHOICES: usize = 64;
+
+/// Every so many steps, a replayed tape holds the cell state before the step (R20). A visit replays at most so many
+/// steps, and the grid takes little beside the outputs of the call.
+pub(crate) const GRID: usize = 8;
 
 /// The input of a call.
 #[derive(Clone, Debug)]
@@ -37,6 +42,8 @@ pub struct Call {
     pub inputs: Inputs,
     /// Whether a backward pass may follow.
     pub tracked: bool,
+    /// What the tape of a tracked call holds. It does not change a bit of the results.
+    pub replay: Replay,
     /// Number of threads. It does not change a bit of the results.
     pub threads: usize,
     /// Which instructions to use.
@@ -60,6 +67,8 @@ pub(crate) struct Problem {
     /// The number of slots that each row has room for.
     pub(crate) slot_room: usize,
     pub(crate) tracked: bool,
+    /// Whether the tape of a tracked call holds only a grid of cell states (R20).
+    pub(crate) replayed: bool,
     pub(crate) threads: usize,
     pub(crate) isa: Isa,
     pub(crate) kernels: &'static Kernels,
@@ -70,7 +79,7 @@ pub(crate) struct Problem {
 impl Problem {
     /// Checks the whole call. The engine can compute every call that passes.
     pub(crate) fn new(call: Call, state: &State, dense: &[f32]) -> Result<Self> {
-        let Call { model, time, inputs, tracked, threads, instructions, reminders } = call;
+        let Call { model, time, inputs, tracked, replay, threads, instructions, reminders } = call;
         model.check()?;
         let (batch, hidden, input) = (state.batch(), model.hidden, model.input);
         for (what, size) in [("rows", batch), ("steps", time)] {
@@ -99,16 +108,25 @@ impl Problem {
         let room = |row: &RowStart| row.slot_steps.len() + model.store.most_stored(row.steps, time);
         let slot_room = state.rows.iter().map(room).max().unwrap_or(1);
         let isa = Isa::from(instructions);
+        let (layout, padded) = (model.cell.part().layout(), hidden.next_multiple_of(PANEL));
+        // Gates, the cell state and the query of every step.
+        let whole_tape = (layout.blocks + 2) * padded * size_of::<f32>() * batch * time;
         Ok(Self {
             batch,
             time,
-            layout: model.cell.part().layout(),
+            layout,
             input,
             hidden,
-            padded: hidden.next_multiple_of(PANEL),
+            padded,
             inputs,
             slot_room,
             tracked,
+            replayed: tracked
+                && match replay {
+                    Replay::Auto => whole_tape > LARGE_TAPE,
+                    Replay::Never => false,
+                    Replay::Always => true,
+                },
             threads: threads.max(1),
             isa,
             kernels: Kernels::of(isa),
@@ -172,14 +190,45 @@ impl Problem {
         }
     }
 
-    /// The number of steps on the tape.
+    /// The number of steps whose gates, cell state and query the tape has room for. Of a replayed tape only the latest
+    /// are there.
     pub(crate) fn tape_steps(&self) -> usize {
+        match (self.tracked, self.replayed) {
+            (false, _) => 1,
+            (true, false) => self.time,
+            (true, true) => GRID,
+        }
+    }
+
+    /// The index of step `t` of row `row` among them. The tape is time-major, so that a step's rows are adjacent.
+    pub(crate) fn tape_row(&self, t: usize, row: usize) -> usize {
+        let place = match (self.tracked, self.replayed) {
+            (false, _) => 0,
+            (true, false) => t,
+            (true, true) => t % GRID,
+        };
+        place * self.batch + row
+    }
+
+    /// The index of the cell state after step `t`, where that before it has the index [`tape_row`](Problem::tape_row).
+    pub(crate) fn cell_row_after(&self, t: usize, row: usize) -> usize {
+        // Without a backward pass the tape has one step, and the new cell state replaces the old one.
+        self.tape_row(t, row) + if self.tracked { self.batch } else { 0 }
+    }
+
+    /// The number of steps whose choices are on the tape.
+    pub(crate) fn choice_steps(&self) -> usize {
         if self.tracked { self.time } else { 1 }
     }
 
-    /// The index of step `t` of row `row` on the tape. The tape is time-major, so that a step's rows are adjacent.
-    pub(crate) fn tape_row(&self, t: usize, row: usize) -> usize {
+    /// The index of step `t` of row `row` among them.
+    pub(crate) fn choice_row(&self, t: usize, row: usize) -> usize {
         (if self.tracked { t } else { 0 }) * self.batch + row
+    }
+
+    /// How many steps have their cell state on the grid of a replayed tape (R20).
+    pub(crate) fn grid_steps(&self) -> usize {
+        if self.replayed { self.time.div_ceil(GRID) } else { 0 }
     }
 
     /// The offset of step `t` of row `row` in `[batch, time, padded]`.

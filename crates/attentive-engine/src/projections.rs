@@ -16,9 +16,61 @@ use {crate::index::watch, std::sync::atomic::Ordering};
 pub(crate) struct Projections {
     /// `[batch, slot_room, padded]`
     pub(crate) keys: Keys,
-    /// `[time, batch, padded]`, with one note per query.
-    queries: Buffer,
-    query_notes: Vec<f32>,
+    queries: Queries,
+}
+
+/// The queries of the steps on a tape, `[time, batch, padded]`, with one note each.
+#[derive(Debug)]
+pub(crate) struct Queries {
+    values: Buffer,
+    notes: Vec<f32>,
+}
+
+impl Queries {
+    pub(crate) fn new(queries: usize, padded: usize) -> Self {
+        Self { values: Buffer::take(queries * padded), notes: vec![0.0; queries] }
+    }
+
+    /// A view that several threads write, each its own rows.
+    pub(crate) fn share<'a>(&'a mut self, problem: &'a Problem) -> QueryView<'a> {
+        QueryView { problem, values: Shared::new(self.values.as_mut_slice()), notes: Shared::new(&mut self.notes) }
+    }
+
+    /// A read-only view.
+    pub(crate) fn view<'a>(&'a self, problem: &'a Problem) -> QueryView<'a> {
+        QueryView { problem, values: Shared::read_only(self.values.as_slice()), notes: Shared::read_only(&self.notes) }
+    }
+}
+
+/// [`Queries`] as the threads of a call see them.
+#[derive(Clone, Copy)]
+pub(crate) struct QueryView<'a> {
+    problem: &'a Problem,
+    pub(crate) values: Shared<'a, f32>,
+    notes: Shared<'a, f32>,
+}
+
+impl<'a> QueryView<'a> {
+    /// Turns a projected query into its cached form.
+    ///
+    /// # Safety
+    /// The row must belong to the calling thread.
+    pub(crate) unsafe fn finish(&self, row: usize, t: usize) {
+        let (problem, index) = (self.problem, self.problem.tape_row(t, row));
+        // SAFETY: the caller's promise.
+        unsafe {
+            let query = self.values.slice_mut(index * problem.padded, problem.padded);
+            self.notes.set(index, problem.model.scorer.part().cache_query(problem.isa, problem.hidden, query));
+        }
+    }
+
+    /// # Safety
+    /// No other thread may be writing this query.
+    pub(crate) unsafe fn get(&self, row: usize, t: usize) -> Cached<'a> {
+        let (padded, index) = (self.problem.padded, self.problem.tape_row(t, row));
+        // SAFETY: the caller's promise.
+        unsafe { Cached { values: self.values.slice(index * padded, padded), note: self.notes.get(index) } }
+    }
 }
 
 impl Projections {
@@ -36,7 +88,7 @@ impl Projections {
             problem.slot_room = keys.slots.room;
         }
         let queries = problem.if_attends(problem.tape_steps() * problem.batch);
-        Self { keys, queries: Buffer::take(queries * problem.padded), query_notes: vec![0.0; queries] }
+        Self { keys, queries: Queries::new(queries, problem.padded) }
     }
 
     /// A view that several threads write, each its own rows.
@@ -46,8 +98,7 @@ impl Projections {
             vector,
             keys: Shared::new(self.keys.slots.values.as_mut_slice()),
             key_notes: Shared::new(&mut self.keys.notes),
-            queries: Shared::new(self.queries.as_mut_slice()),
-            query_notes: Shared::new(&mut self.query_notes),
+            queries: self.queries.share(problem),
         }
     }
 
@@ -58,8 +109,7 @@ impl Projections {
             vector,
             keys: Shared::read_only(self.keys.slots.values.as_slice()),
             key_notes: Shared::read_only(&self.keys.notes),
-            queries: Shared::read_only(self.queries.as_slice()),
-            query_notes: Shared::read_only(&self.query_notes),
+            queries: self.queries.view(problem),
         }
     }
 }
@@ -72,8 +122,7 @@ pub(crate) struct ProjectionView<'a> {
     pub(crate) vector: &'a [f32],
     keys: Shared<'a, f32>,
     key_notes: Shared<'a, f32>,
-    queries: Shared<'a, f32>,
-    query_notes: Shared<'a, f32>,
+    pub(crate) queries: QueryView<'a>,
 }
 
 impl<'a> ProjectionView<'a> {
@@ -86,7 +135,7 @@ impl<'a> ProjectionView<'a> {
     /// The destination for the projected queries of consecutive rows.
     pub(crate) fn queries_at(&self, t: usize, rows: Range<usize>) -> *mut f32 {
         let padded = self.problem.padded;
-        self.queries.at(self.problem.tape_row(t, rows.start) * padded, rows.len() * padded)
+        self.queries.values.at(self.problem.tape_row(t, rows.start) * padded, rows.len() * padded)
     }
 
     /// Turns a projected memory into its cached form.
@@ -99,19 +148,6 @@ impl<'a> ProjectionView<'a> {
         unsafe {
             let key = self.keys.slice_mut(index * problem.padded, problem.padded);
             self.key_notes.set(index, problem.model.scorer.part().cache_key(problem.isa, key));
-        }
-    }
-
-    /// Turns a projected query into its cached form.
-    ///
-    /// # Safety
-    /// The row must belong to the calling thread.
-    pub(crate) unsafe fn finish_query(&self, row: usize, t: usize) {
-        let (problem, index) = (self.problem, self.problem.tape_row(t, row));
-        // SAFETY: the caller's promise.
-        unsafe {
-            let query = self.queries.slice_mut(index * problem.padded, problem.padded);
-            self.query_notes.set(index, problem.model.scorer.part().cache_query(problem.isa, problem.hidden, query));
         }
     }
 
@@ -131,7 +167,7 @@ impl<'a> ProjectionView<'a> {
                     values: self.keys.slice(first * padded, run.len() * padded),
                     notes: self.key_notes.slice(first, run.len()),
                 };
-                let (scorer, query) = (problem.model.scorer.part(), self.query(row, t));
+                let (scorer, query) = (problem.model.scorer.part(), self.queries.get(row, t));
                 lost |= scorer.scores(problem.isa, keys, query, self.vector, room, &mut scores[filled..]);
             }
         }
@@ -158,7 +194,7 @@ impl<'a> ProjectionView<'a> {
         // SAFETY: this row's keys and queries belong to the calling thread, or are no longer written.
         let (values, notes, query) = unsafe {
             let values = self.keys.slice(first * padded, slots * padded);
-            (values, self.key_notes.slice(first, slots), self.query(row, t))
+            (values, self.key_notes.slice(first, slots), self.queries.get(row, t))
         };
         let (keys, isa, vector, live) = (Cache { values, notes }, problem.isa, self.vector, memory.live());
         // The state of a call without a tape carries the index on.
@@ -180,14 +216,6 @@ impl<'a> ProjectionView<'a> {
         let (padded, index) = (self.problem.padded, self.problem.slot(row, slot));
         // SAFETY: the caller's promise.
         unsafe { Cached { values: self.keys.slice(index * padded, padded), note: self.key_notes.get(index) } }
-    }
-
-    /// # Safety
-    /// No other thread may be writing this query.
-    pub(crate) unsafe fn query(&self, row: usize, t: usize) -> Cached<'a> {
-        let (padded, index) = (self.problem.padded, self.problem.tape_row(t, row));
-        // SAFETY: the caller's promise.
-        unsafe { Cached { values: self.queries.slice(index * padded, padded), note: self.query_notes.get(index) } }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Tape {
     pub(crate) gates: Buffer,
     /// Cell states, the initial ones first, `[time + 1, batch, padded]`; empty for a cell without a cell state.
     pub(crate) cells: Buffer,
+    /// Of a replayed tape, the cell state before every `GRID`-th step, `[time / GRID, batch, padded]` (R20).
+    pub(crate) grid: Buffer,
     pub(crate) projections: Projections,
     pub(crate) choices: Choices,
     /// The memory of each row; empty until the pass ends.
@@ -41,6 +43,7 @@ impl Tape {
             projections: Projections::new(&mut problem, keys, weights.id),
             gates: Buffer::take(steps * batch * problem.gate_width()),
             cells: Buffer::take(problem.if_carries((steps + 1) * batch * padded)),
+            grid: Buffer::take(problem.if_carries(problem.grid_steps() * batch * padded)),
             choices: Choices::new(&problem),
             memories: Vec::new(),
             hidden: Buffer::take(if problem.hidden == padded { 0 } else { batch * problem.time * padded }),
@@ -71,7 +74,7 @@ pub(crate) struct Choices {
 impl Choices {
     fn new(problem: &Problem) -> Self {
         let room = problem.stored_choices();
-        let steps = if room == 0 { 0 } else { problem.if_attends(problem.tape_steps() * problem.batch) };
+        let steps = if room == 0 { 0 } else { problem.if_attends(problem.choice_steps() * problem.batch) };
         Self {
             room,
             slots: vec![0; steps * room],
@@ -92,18 +95,18 @@ impl Choices {
     }
 
     /// The slots of a choice, if choices are stored.
-    pub(crate) fn slots(&self, tape_row: usize) -> Option<&[u32]> {
-        (self.room > 0).then(|| &self.slots[tape_row * self.room..][..self.lens[tape_row] as usize])
+    pub(crate) fn slots(&self, row: usize) -> Option<&[u32]> {
+        (self.room > 0).then(|| &self.slots[row * self.room..][..self.lens[row] as usize])
     }
 
     /// Reads a choice. Returns false if choices are not stored.
-    pub(crate) fn read(&self, tape_row: usize, choice: &mut Choice) -> bool {
-        let Some(slots) = self.slots(tape_row) else { return false };
+    pub(crate) fn read(&self, row: usize, choice: &mut Choice) -> bool {
+        let Some(slots) = self.slots(row) else { return false };
         choice.slots.clear();
         choice.slots.extend_from_slice(slots);
         choice.weights.clear();
-        choice.weights.extend_from_slice(&self.weights.as_slice()[tape_row * self.room..][..slots.len()]);
-        choice.weighting = self.weightings[tape_row];
+        choice.weights.extend_from_slice(&self.weights.as_slice()[row * self.room..][..slots.len()]);
+        choice.weighting = self.weightings[row];
         true
     }
 }
@@ -121,7 +124,7 @@ pub(crate) struct ChoiceWriter<'a> {
 impl ChoiceWriter<'_> {
     /// # Safety
     /// The row must belong to the calling thread.
-    pub(crate) unsafe fn write(&self, tape_row: usize, choice: &Choice) {
+    pub(crate) unsafe fn write(&self, row: usize, choice: &Choice) {
         if self.room == 0 {
             return;
         }
@@ -129,10 +132,10 @@ impl ChoiceWriter<'_> {
         assert!(len <= self.room);
         // SAFETY: the caller's promise.
         unsafe {
-            self.lens.set(tape_row, len as u32);
-            self.weightings.set(tape_row, choice.weighting);
-            self.slots.slice_mut(tape_row * self.room, len).copy_from_slice(&choice.slots);
-            self.weights.slice_mut(tape_row * self.room, len).copy_from_slice(&choice.weights);
+            self.lens.set(row, len as u32);
+            self.weightings.set(row, choice.weighting);
+            self.slots.slice_mut(row * self.room, len).copy_from_slice(&choice.slots);
+            self.weights.slice_mut(row * self.room, len).copy_from_slice(&choice.weights);
         }
     }
 }

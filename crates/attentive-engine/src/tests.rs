@@ -4,7 +4,8 @@ use crate::index::watch;
 use crate::kernels::tests::numbers;
 use crate::{
     Call, Cell, Evict, Gradients, Hops, Inputs, InstructionSet, KTop, KTrunc, Model, OutputAdjoints, PackedWeights,
-    Reminders, ScoreGradient, Scorer, Sparsifier, State, Store, StoreRule, TapeInputs, all_finite, backward, forward,
+    Reminders, Replay, ScoreGradient, Scorer, Sparsifier, State, Store, StoreRule, TapeInputs, all_finite, backward,
+    forward,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -22,20 +23,22 @@ fn run(model: Model, (batch, time): (usize, usize), dense: bool) {
     let weights = Arc::new(PackedWeights::new(&model, &values, dense, 3).expect("good weights"));
     let x = if dense { numbers(batch * time * INPUT, 20, 1.0) } else { Vec::new() };
     let tokens = Arc::new((0..batch * time).map(|i| (i * 7 % 3) as u32).collect::<Vec<_>>());
-    let call = || Call {
+    let call = |replay| Call {
         model,
         time,
         inputs: if dense { Inputs::Dense } else { Inputs::Tokens(Arc::clone(&tokens)) },
         tracked: true,
+        replay,
         threads: 3,
         instructions: InstructionSet::Detect,
         reminders: Some(3),
     };
-    let mut first = forward(call(), State::fresh(&model, batch), Arc::clone(&weights), &x).expect(&what);
+    let mut first = forward(call(Replay::Auto), State::fresh(&model, batch), Arc::clone(&weights), &x).expect(&what);
 
     // The second call starts from the state that the first one leaves.
     first.state.settle(&first.hidden.as_slice()[..batch * time * hidden]).expect(&what);
-    let out = forward(call(), first.state, weights, &x).expect(&what);
+    let replayed = forward(call(Replay::Always), first.state.clone(), Arc::clone(&weights), &x).expect(&what);
+    let out = forward(call(Replay::Never), first.state, weights, &x).expect(&what);
     let states = &out.hidden.as_slice()[..batch * time * hidden];
     let summaries = if model.attends() { &out.summary.as_slice()[..states.len()] } else { &[] };
     assert!(all_finite(states) && all_finite(summaries) && all_finite(&out.state.cell()), "{what}");
@@ -46,8 +49,11 @@ fn run(model: Model, (batch, time): (usize, usize), dense: bool) {
     // With a loss on the last step alone, the sweep skips some steps.
     for d_summary in [None, Some(vec![0.1; states.len()])] {
         let d_summary = d_summary.as_deref();
-        let outputs = OutputAdjoints { hidden: Some(&d_hidden), summary: d_summary, readouts: Vec::new() };
-        let Gradients { parameters, input } = backward(&out.tape, &values, inputs, outputs, dense).expect(&what);
+        let outputs = || OutputAdjoints { hidden: Some(&d_hidden), summary: d_summary, readouts: Vec::new() };
+        let Gradients { parameters, input } = backward(&out.tape, &values, inputs, outputs(), dense).expect(&what);
+        // R20: a tape that holds only some states gives the same bits.
+        let again = backward(&replayed.tape, &values, inputs, outputs(), dense).expect(&what);
+        assert!(again.parameters == parameters && again.input == input, "replayed: {what}");
         for (gradient, parameter) in parameters.iter().zip(&declared) {
             assert_eq!(gradient.len(), parameter.len(), "{what}: {}", parameter.name);
             assert!(all_finite(gradient), "{what}: {}", parameter.name);
@@ -104,6 +110,7 @@ fn wait(model: Model, threads: usize, forbidden: bool) -> (Vec<u32>, Option<Remi
         time: TIME,
         inputs: Inputs::Tokens(Arc::new((0..3 * TIME).map(token).collect())),
         tracked: false,
+        replay: Replay::Auto,
         threads,
         instructions: InstructionSet::Detect,
         reminders: Some(6),

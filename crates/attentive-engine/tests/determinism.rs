@@ -2,7 +2,7 @@
 
 mod common;
 
-use attentive_engine::{Evict, Hops, KTop, KTrunc, Model, ScoreGradient, StoreRule};
+use attentive_engine::{Evict, Hops, KTop, KTrunc, Model, Replay, ScoreGradient, StoreRule};
 use common::{Example, Run, State, all_parts, all_stores, assert_same};
 
 const INPUT: usize = 3;
@@ -35,7 +35,13 @@ fn check_threads(hidden: usize, shape: (usize, usize)) {
     for (turn, model) in models(hidden).into_iter().enumerate() {
         let example = Example::random(model, shape, turn % 2 == 0, 1.0, turn as u64).with_random_state(3);
         let right = example.run(1, true).expect("a good example");
-        for threads in [2, 3, 8] {
+        let replayed = Example { replay: Replay::Always, ..example.clone() };
+        for threads in [1, 2, 3, 8] {
+            assert_same(
+                &replayed.run(threads, true).expect("as before"),
+                &right,
+                &format!("R20: replayed by {threads} threads, {model:?}"),
+            );
             assert_same(
                 &example.run(threads, true).expect("as before"),
                 &right,

@@ -3,7 +3,8 @@
 mod common;
 
 use attentive_engine::{
-    Cell, Evict, Hops, InstructionSet, KTop, Model, RowStart, ScoreGradient, Scorer, Sparsifier, Store, StoreRule,
+    Cell, Evict, Hops, InstructionSet, KTop, Model, Replay, RowStart, ScoreGradient, Scorer, Sparsifier, Store,
+    StoreRule,
 };
 use common::{Example, Input, State};
 use serde_json::Value;
@@ -158,6 +159,7 @@ impl Case<'_> {
             state,
             adjoints: [self.narrow("cotangent/hidden"), self.narrow("cotangent/summary")],
             instructions,
+            replay: Replay::Auto,
         }
     }
 }

@@ -85,7 +85,7 @@ mod readout;
 mod state;
 
 pub use attentive_engine::{
-    Cell, EngineError, Evict, Gain, Hops, InstructionSet, KTop, KTrunc, Owner, Parameter, Reminder, Reminders,
+    Cell, EngineError, Evict, Gain, Hops, InstructionSet, KTop, KTrunc, Owner, Parameter, Reminder, Reminders, Replay,
     ScoreGradient, Scorer, Sparsifier, Start, Store, TruncPhase, arithmetic_limit, keep_freed_memory, number_or,
 };
 pub use config::{Initialization, SabLstmConfig};

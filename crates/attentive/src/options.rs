@@ -1,6 +1,6 @@
 //! [`ForwardOptions`]: how one call runs. No option changes the meaning of the result.
 
-use attentive_engine::InstructionSet;
+use attentive_engine::{InstructionSet, Replay};
 use burn::tensor::Device;
 
 /// Which implementation runs.
@@ -28,6 +28,7 @@ pub struct ForwardOptions {
     pub(crate) threads: Option<usize>,
     pub(crate) reminders: Option<usize>,
     pub(crate) batch: Option<(u64, u64)>,
+    pub(crate) replay: Replay,
 }
 
 impl ForwardOptions {
@@ -57,6 +58,13 @@ impl ForwardOptions {
     /// Reports for each step at most this many of the memories that it was reminded of. 0 counts as 1.
     pub fn with_reminders(mut self, most_per_step: usize) -> Self {
         self.reminders = Some(most_per_step.max(1));
+        self
+    }
+
+    /// Whether backward computes states again instead of reading them from a tape (R20). By default, it does if the
+    /// whole tape would be large. It does not change a bit of the results. The portable path ignores it.
+    pub fn with_replay(mut self, replay: Replay) -> Self {
+        self.replay = replay;
         self
     }
 

@@ -57,7 +57,7 @@ impl<'a> Sweep<'a> {
             let backward = ScoresBackward {
                 keys: &scratch.keys,
                 d_scores: &scratch.d_scores,
-                query: self.projections.query(row, t),
+                query: self.projections.queries.get(row, t),
                 vector: self.projections.vector,
                 d_query,
                 d_keys: &scratch.d_keys,
@@ -123,7 +123,7 @@ impl<'a> Sweep<'a> {
     /// computed. The memories of a row are larger than a cache near the core.
     pub(super) fn look_ahead(&self, lane: Lane, t: usize, scratch: &mut Scratch<'a>) {
         let (problem, row) = (self.problem, lane.row);
-        let kept = self.tape.choices.slots(problem.tape_row(t, row)).filter(|_| !lane.skipped);
+        let kept = self.tape.choices.slots(problem.choice_row(t, row)).filter(|_| !lane.skipped);
         let Some(slots) = kept else { return };
         scratch.ahead.clear();
         for slot in slots.iter().map(|slot| *slot as usize) {
@@ -141,7 +141,7 @@ impl<'a> Sweep<'a> {
     /// store. In the latter case no memory is ever evicted, so all slots of that time take part.
     fn recall(&self, row: usize, t: usize, scratch: &mut Scratch<'a>) {
         let problem = self.problem;
-        if self.tape.choices.read(problem.tape_row(t, row), &mut scratch.choice) {
+        if self.tape.choices.read(problem.choice_row(t, row), &mut scratch.choice) {
             return;
         }
         let slots = self.tape.memories[row].slots_at(t);

@@ -14,21 +14,20 @@ impl Sweep<'_> {
         let (problem, padded, layout) = (self.problem, self.problem.padded, self.problem.layout);
         let panels = worker.part(padded / PANEL);
         let units = (panels.start * PANEL, panels.end * PANEL);
-        let (gates, cells) = (self.tape.gates.as_slice(), self.tape.cells.as_slice());
         let gate_width = problem.gate_width();
         for (index, lane) in lanes.list.iter().enumerate() {
             let tape_row = problem.tape_row(t, lane.row);
             let before = lanes.before(index).filter(|_| layout.carries);
             let (place, lane_place) = (place + index, lanes.first + index);
             let cell = |row: usize| match layout.carries {
-                true => cells[row * padded..][..padded].as_ptr(),
+                true => self.cells.at(row * padded, padded).cast_const(),
                 false => std::ptr::null(),
             };
             let null = std::ptr::null_mut();
             let row = CellBackward {
-                gates: gates[tape_row * gate_width..][..gate_width].as_ptr(),
+                gates: self.gates.at(tape_row * gate_width, gate_width),
                 hidden_before: self.states.hidden_before(problem, lane.row, t),
-                cell: cell(tape_row + problem.batch),
+                cell: cell(problem.cell_row_after(t, lane.row)),
                 cell_before: cell(tape_row),
                 d_h_hat: self.lanes.at(self.lanes.d_h, lane_place),
                 d_cell: before.map_or(null, |before| self.lanes.at(carry_c[0], before)),

@@ -60,7 +60,7 @@ impl Sweep<'_> {
             for t in 0..self.problem.time {
                 let touched = self.outputs.touches(self.problem, row, t);
                 // SAFETY: see `Sweep`; rows.
-                unsafe { self.loss.touched.set(self.problem.tape_row(t, row), touched) };
+                unsafe { self.loss.touched.set(self.problem.choice_row(t, row), touched) };
             }
         }
     }
@@ -81,7 +81,7 @@ impl Sweep<'_> {
                     self.memories.memory(slot).is_some()
                         || (model.scores_reach_memories() && self.memories.key(slot).is_some())
                 });
-                (self.loss.touched.get(self.problem.tape_row(t, row)), remembered)
+                (self.loss.touched.get(self.problem.choice_row(t, row)), remembered)
             };
             if loss || carried[0].is_some() || (one_kind && remembered) {
                 lanes.list.push(Lane { row, skipped: false });

@@ -4,6 +4,7 @@
 //! backward()           buffers, threads, and the sums without padding
 //!   Sweep::run         the loop over chunks of steps          (steps)
 //!     find_lanes       which rows have an adjoint at step t   (lanes)
+//!     replay           its states, if the tape has only some  (replay)
 //!     gather           the adjoint of h(t)                    (gather)
 //!     remind           through the attention of step t        (attention)
 //!     cells            through the cell of step t             (cell)
@@ -24,6 +25,7 @@ mod lanes;
 mod left;
 mod outputs;
 mod products;
+mod replay;
 mod steps;
 mod sweep;
 
@@ -38,6 +40,7 @@ use crate::team::{self, Barrier, Shared, Worker};
 use crate::weights::BackwardWeights;
 use buffers::{Buffers, Sizes};
 use products::Sums;
+use replay::Stretch;
 use sweep::Sweep;
 
 /// The gradients of all inputs of a call.
@@ -79,12 +82,24 @@ pub fn backward(
     let sizes = Sizes::new(problem);
     let mut sums = PaddedSums::new(problem, input_gradient);
     let mut buffers = Buffers::new(problem, sizes, &weights, !outputs.readouts.is_empty());
+    let mut stretch = Stretch::new(problem);
+    let stretch = stretch.share(problem);
+    let mut projections = tape.projections.view(problem, &tape.weights.vector);
+    let (gates, cells) = if problem.replayed {
+        projections.queries = stretch.queries;
+        (stretch.gates, stretch.cells)
+    } else {
+        (Shared::read_only(tape.gates.as_slice()), Shared::read_only(tape.cells.as_slice()))
+    };
     let sweep = Sweep {
         problem,
         sizes,
         weights: &weights,
         tape,
-        projections: tape.projections.view(problem, &tape.weights.vector),
+        gates,
+        cells,
+        stretch,
+        projections,
         outputs,
         states: States {
             dense: inputs.dense,

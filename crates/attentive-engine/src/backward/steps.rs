@@ -3,6 +3,7 @@
 use super::attention::Scratch;
 use super::lanes::LaneList;
 use super::products::{Pair, Products};
+use super::replay::Replayed;
 use super::sweep::Sweep;
 use crate::team::{Shared, Worker};
 
@@ -11,6 +12,7 @@ impl<'a> Sweep<'a> {
         let (problem, chunk_steps) = (self.problem, self.sizes.chunk_steps);
         let mut scratch = Scratch::default();
         let mut lanes = LaneList::new(worker, self.sizes.kinds);
+        let mut replayed = Replayed::new(worker);
         // Of the two buffers for the adjoints of c, one is read and the other written. They swap after each step.
         let mut carry_c = self.lanes.carry_c;
         let mut products = Products::new(problem, self.states, self.sums, self.left, self.sizes.chunk(), worker);
@@ -26,6 +28,7 @@ impl<'a> Sweep<'a> {
                 if lanes.list.is_empty() {
                     lanes.carried_from.fill(None);
                 } else {
+                    self.replay(worker, t, &lanes.list, &mut replayed);
                     self.step(worker, t, place, &mut lanes, carry_c, &mut scratch);
                     carry_c.swap(0, 1);
                 }

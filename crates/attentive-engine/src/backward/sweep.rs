@@ -4,6 +4,7 @@ use super::buffers::{ChunkView, LaneView, LossView, MemoryView, Sizes};
 use super::left::LeftSides;
 use super::outputs::OutputAdjoints;
 use super::products::Sums;
+use super::replay::StretchView;
 use crate::kernels::gemm::{PANEL, PackedMatrix};
 use crate::problem::Problem;
 use crate::projections::{ProjectionView, States};
@@ -22,6 +23,10 @@ pub(super) struct Sweep<'a> {
     pub(super) sizes: Sizes,
     pub(super) weights: &'a BackwardWeights,
     pub(super) tape: &'a Tape,
+    /// Gates and cell states of the tape, or of the stretch that was replayed last.
+    pub(super) gates: Shared<'a, f32>,
+    pub(super) cells: Shared<'a, f32>,
+    pub(super) stretch: StretchView<'a>,
     pub(super) projections: ProjectionView<'a>,
     pub(super) outputs: OutputAdjoints<'a>,
     pub(super) states: States<'a>,

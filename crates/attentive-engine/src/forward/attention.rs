@@ -26,7 +26,7 @@ impl Sequence<'_> {
         let (problem, padded) = (self.problem, self.problem.padded);
         let choice = &mut scratch.choice;
         // SAFETY: see `Sequence`; rows. This thread wrote the keys of this row, or a sync followed the write.
-        unsafe { self.projections.finish_query(row, t) };
+        unsafe { self.projections.queries.finish(row, t) };
         let (sparsifier, k_top) = (problem.model.sparsifier.part(), problem.model.most_chosen());
         // A sparsifier needs the k_top best and the threshold (R4, R17). Among many memories an index finds them (R19).
         let search = &mut scratch.search;
@@ -42,7 +42,7 @@ impl Sequence<'_> {
         }
         memory.attend(choice);
         // SAFETY: see `Sequence`; rows.
-        unsafe { self.choices.write(problem.tape_row(t, row), choice) };
+        unsafe { self.choices.write(problem.choice_row(t, row), choice) };
         let chosen = choice.chosen();
         let state = |slot: &u32| self.states.memory(problem, row, memory, *slot as usize);
         scratch.memories.clear();

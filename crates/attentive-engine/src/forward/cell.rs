@@ -3,7 +3,8 @@
 use super::sequence::Sequence;
 use crate::cells::CellForward;
 use crate::kernels::gemm::PANEL;
-use crate::problem::Inputs;
+use crate::problem::{GRID, Inputs};
+use crate::step;
 use crate::team::Worker;
 
 impl Sequence<'_> {
@@ -11,13 +12,11 @@ impl Sequence<'_> {
     pub(super) fn feed(&self, worker: &Worker<'_>, t: usize) {
         let problem = self.problem;
         if t < problem.time && matches!(problem.inputs, Inputs::Dense) {
-            let (width, input) = (problem.recurrent_width(), problem.input);
+            let width = problem.recurrent_width();
             for row in worker.own_rows() {
                 // SAFETY: see `Sequence`; rows.
                 let recurrent = unsafe { self.recurrent.slice_mut(row * width, width) };
-                let x = &self.states.dense[(row * problem.time + t) * input..][..input];
-                recurrent[problem.padded..problem.padded + input].copy_from_slice(x);
-                recurrent[problem.padded + input] = 1.0;
+                step::feed(problem, self.states.dense, (row, t), recurrent);
             }
         }
     }
@@ -28,43 +27,51 @@ impl Sequence<'_> {
         let (first, rows, width) = (worker.rows.start, worker.rows.len(), problem.recurrent_width());
         let unit_panels = worker.part(padded / PANEL);
         let units = (unit_panels.start * PANEL, unit_panels.end * PANEL);
+        self.keep_grid(worker, t, units);
         let recurrent = self.recurrent.at(first * width, rows * width);
         let gate_width = problem.gate_width();
         let gates = self.gates.at(problem.tape_row(t, first) * gate_width, rows * gate_width);
-        for block in 0..layout.blocks {
-            let of_block = block * padded / PANEL;
-            let panels = of_block + unit_panels.start..of_block + unit_panels.end;
-            // The left side is [h, x, 1]. A block may need only part of it.
-            let from = if layout.hidden.contains(&block) { 0 } else { padded };
-            let to = if layout.input.contains(&block) { width } else { padded };
-            self.multiply(panels, rows, (recurrent, width), &self.weights.gates, from..to, gates);
+        // SAFETY: see `Sequence`; columns. `at` checked the extents.
+        unsafe {
+            step::multiply_gates(problem, self.weights, &unit_panels, rows, recurrent, (gates, gate_width));
         }
-        let constant = if self.weights.constant.is_empty() { std::ptr::null() } else { self.weights.constant.as_ptr() };
         for row in worker.rows.clone() {
             let tape_row = problem.tape_row(t, row);
-            // Without a backward pass the tape has one step, and the new cell state replaces the old one.
-            let cell_row = if problem.tracked { tape_row + problem.batch } else { tape_row };
-            let input = match &problem.inputs {
-                Inputs::Tokens(tokens) => {
-                    let token = tokens[row * problem.time + t] as usize;
-                    self.weights.token_table[token * gate_width..][..gate_width].as_ptr()
-                }
-                Inputs::Dense => constant,
-            };
             let cell = |row: usize| match layout.carries {
                 true => self.cells.at(row * padded, padded),
                 false => std::ptr::null_mut(),
             };
             let row = CellForward {
                 gates: self.gates.at(tape_row * gate_width, gate_width),
-                input,
+                input: step::input_of(problem, self.weights, row, t),
                 hidden_before: self.recurrent.at(row * width, padded),
                 cell_before: cell(tape_row),
-                cell: cell(cell_row),
+                cell: cell(problem.cell_row_after(t, row)),
                 h_hat: self.new_hidden(row, t),
             };
             // SAFETY: see `Sequence`; columns. `at` and the slices checked the extents, units are whole panels.
             unsafe { problem.model.cell.part().forward(problem.isa, padded, units, row) };
+        }
+    }
+
+    /// columns: where a stretch of the grid begins, keeps the cell state before step `t`, and moves it to the start of
+    /// the tape (R20).
+    fn keep_grid(&self, worker: &Worker<'_>, t: usize, units: (usize, usize)) {
+        let (problem, padded, len) = (self.problem, self.problem.padded, units.1 - units.0);
+        if !problem.replayed || !problem.layout.carries || !t.is_multiple_of(GRID) {
+            return;
+        }
+        for row in worker.rows.clone() {
+            let before = if t == 0 { row } else { problem.cell_row_after(t - 1, row) };
+            let grid_row = t / GRID * problem.batch + row;
+            // SAFETY: see `Sequence`; columns. The rows differ.
+            unsafe {
+                let before = self.cells.slice(before * padded + units.0, len);
+                self.grid.slice_mut(grid_row * padded + units.0, len).copy_from_slice(before);
+                if t > 0 {
+                    self.cells.slice_mut(row * padded + units.0, len).copy_from_slice(before);
+                }
+            }
         }
     }
 

@@ -76,6 +76,7 @@ pub fn forward(call: Call, mut state: State, weights: Arc<PackedWeights>, dense:
         weights: &tape.weights,
         gates: Shared::new(tape.gates.as_mut_slice()),
         cells: Shared::new(tape.cells.as_mut_slice()),
+        grid: Shared::new(tape.grid.as_mut_slice()),
         projections: tape.projections.share(&problem, &tape.weights.vector),
         choices: tape.choices.share(),
         states: States {
@@ -125,8 +126,8 @@ fn leave(tape: &mut Tape, state: &mut State, rows: Vec<RowWork>, hidden_states: 
         to[..hidden].copy_from_slice(&states[(time - 1) * hidden..]);
     }
     let cells = state.cell.len();
-    let last_cells = if problem.tracked { time * cells } else { 0 };
-    state.cell.copy_from_slice(&tape.cells.as_slice()[last_cells..][..cells]);
+    let last_cells = problem.cell_row_after(time - 1, 0) * padded;
+    state.cell.copy_from_slice(&tape.cells.as_slice()[if cells == 0 { 0 } else { last_cells }..][..cells]);
     let mut kept = Vec::with_capacity(rows.len());
     for (row, RowWork { memory, index, .. }) in rows.into_iter().enumerate() {
         if problem.tracked {

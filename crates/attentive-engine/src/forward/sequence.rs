@@ -1,9 +1,10 @@
 //! [`Sequence`]: everything that the threads of one forward pass share, and its matrix product.
 
-use crate::kernels::gemm::{FEW_ROWS, PANEL, PackedMatrix, rows_at_a_time};
+use crate::kernels::gemm::{PANEL, PackedMatrix};
 use crate::problem::Problem;
 use crate::projections::{ProjectionView, States};
 use crate::reminders::{Reminder, Reminders};
+use crate::step::multiply;
 use crate::tape::ChoiceWriter;
 use crate::team::Shared;
 use crate::weights::PackedWeights;
@@ -20,6 +21,7 @@ pub(super) struct Sequence<'a> {
     /// The tape.
     pub(super) gates: Shared<'a, f32>,
     pub(super) cells: Shared<'a, f32>,
+    pub(super) grid: Shared<'a, f32>,
     pub(super) projections: ProjectionView<'a>,
     pub(super) choices: ChoiceWriter<'a>,
     /// Receives the hidden states.
@@ -43,39 +45,9 @@ impl Sequence<'_> {
         k: Range<usize>, c: *mut f32,
     ) {
         let c_stride = b.panels() * PANEL;
-        if rows <= FEW_ROWS && rows > 0 && !panels.is_empty() {
-            let first = &b.panel(panels.start)[k.start * PANEL..];
-            // SAFETY: as below; the panels are adjacent, and `k` lies within each.
-            unsafe {
-                let (a, c) = (a.add(k.start), c.add(panels.start * PANEL));
-                let (panels, stride) = (panels.len(), b.k() * PANEL);
-                (self.problem.kernels.multiply_few)(
-                    rows,
-                    k.len(),
-                    a,
-                    a_stride,
-                    panels,
-                    first.as_ptr(),
-                    stride,
-                    c,
-                    c_stride,
-                );
-            }
-            return;
-        }
-        let block = rows_at_a_time(rows, k.len());
-        for first in (0..rows).step_by(block) {
-            let rows = block.min(rows - first);
-            for panel in panels.clone() {
-                let b = b.panel(panel)[k.start * PANEL..k.end * PANEL].as_ptr();
-                // SAFETY: the callers checked that `a` spans rows * a_stride >= rows * k floats and `c` rows *
-                // c_stride. `Sequence` says which other threads may touch them.
-                unsafe {
-                    let (a, c) = (a.add(first * a_stride + k.start), c.add(first * c_stride + panel * PANEL));
-                    (self.problem.kernels.multiply_panel)(rows, k.len(), a, a_stride, b, c, c_stride, false);
-                }
-            }
-        }
+        // SAFETY: the callers checked that `a` spans rows * a_stride >= rows * k floats and `c` rows * c_stride.
+        // `Sequence` says which other threads may touch them.
+        unsafe { multiply(self.problem.kernels, panels, rows, (a, a_stride), b, k, (c, c_stride)) };
     }
 }
 

@@ -2,8 +2,8 @@
 #![allow(dead_code)] // Each test file uses a part of it.
 
 use attentive_engine::{
-    Call, Cell, Evict, Inputs, InstructionSet, Model, OutputAdjoints, PackedWeights, Reminders, RowStart, Scorer,
-    Sparsifier, Store, StoreRule, TapeInputs, backward, forward,
+    Call, Cell, Evict, Inputs, InstructionSet, Model, OutputAdjoints, PackedWeights, Reminders, Replay, RowStart,
+    Scorer, Sparsifier, Store, StoreRule, TapeInputs, backward, forward,
 };
 use std::sync::Arc;
 
@@ -165,6 +165,7 @@ pub struct Example {
     /// The derivatives of the loss with respect to h and s, `[batch, time, hidden]`.
     pub adjoints: [Vec<f32>; 2],
     pub instructions: InstructionSet,
+    pub replay: Replay,
 }
 
 /// The results.
@@ -196,7 +197,16 @@ impl Example {
         let states = batch * time * model.hidden;
         let adjoints = [random.numbers(states, 1.0), random.numbers(states, 1.0)];
         let state = State::fresh(batch, model.hidden);
-        Self { model, time, parameters, input, state, adjoints, instructions: InstructionSet::Detect }
+        Self {
+            model,
+            time,
+            parameters,
+            input,
+            state,
+            adjoints,
+            instructions: InstructionSet::Detect,
+            replay: Replay::Auto,
+        }
     }
 
     /// The same with a state of rows of different age.
@@ -255,6 +265,7 @@ impl Example {
             time: self.time,
             inputs,
             tracked,
+            replay: self.replay,
             threads,
             instructions: self.instructions,
             reminders: Some(4),

@@ -237,6 +237,7 @@ impl SabLstm {
             time,
             inputs,
             tracked: false,
+            replay: options.replay,
             threads: options.thread_count(),
             instructions: options.instructions,
             reminders: options.reminders,
