@@ -17,7 +17,7 @@
 //! | [`Sparsifier`] | `prominence`, `softmax` (R4-R6, R17) | `sparsifiers/` |
 //! | [`Store`] | `every`, `novelty`, each with a capacity (R2, R18) | `stores/` |
 //!
-//! `docs/model.md` states the rules R1 to R20. The results are the same bits for any number of threads, and the same
+//! `docs/model.md` states the rules R1 to R21. The results are the same bits for any number of threads, and the same
 //! bits step by step as over a whole sequence (R14). A model or call that the engine cannot compute is an
 //! [`EngineError`]: the engine never computes something else instead.
 //!
@@ -67,6 +67,7 @@ mod readout;
 mod registry;
 mod reminders;
 mod scorers;
+mod segments;
 mod sparsifiers;
 mod state;
 mod step;
@@ -76,7 +77,7 @@ mod team;
 mod weights;
 
 pub use allocation::keep_freed_memory;
-pub use backward::{Gradients, OutputAdjoints, ReadoutAdjoint, TapeInputs, backward};
+pub use backward::{Drift, Gradients, OutputAdjoints, ReadoutAdjoint, TapeInputs, backward};
 pub use cells::Cell;
 pub use error::{EngineError, Result, all_finite};
 pub use forward::{Forward, forward};
@@ -94,6 +95,7 @@ pub use problem::{Call, Inputs};
 pub use readout::{Readout, ReadoutGradients};
 pub use reminders::{Reminder, Reminders, keep_largest};
 pub use scorers::Scorer;
+pub use segments::{Led, RowSegments, Segment, SegmentInputs, Segments};
 pub use sparsifiers::Sparsifier;
 pub use state::State;
 pub use stores::{Evict, MOST_K_ATT, RECEIVED_DECAY, Store, StoreRule};

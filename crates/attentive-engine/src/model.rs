@@ -40,6 +40,8 @@ pub struct Model {
     pub score_gradient: ScoreGradient,
     /// How often gradient may skip (R12).
     pub hops: Hops,
+    /// Whether a state keeps the steps that led to each memory, so that a later call can pass gradient to them (R21).
+    pub credit_across_calls: bool,
 }
 
 impl Model {
@@ -58,6 +60,7 @@ impl Model {
             mental_updates: true,
             score_gradient: ScoreGradient::Weights,
             hops: Hops::All,
+            credit_across_calls: false,
         }
     }
 
@@ -83,7 +86,18 @@ impl Model {
         if self.k_trunc == KTrunc::Every(0) {
             return wrong("k_trunc", 0, "it must be at least 1 step, or none for full backpropagation through time");
         }
-        Ok(())
+        let without = [
+            (self.k_trunc == KTrunc::None, "a number for k_trunc, which bounds what is kept for each memory"),
+            (!self.attends(), "a k_top of at least 1"),
+            (!self.mental_updates, "mental_updates"),
+        ];
+        match without.into_iter().find(|(missing, _)| self.credit_across_calls && *missing) {
+            Some((_, needed)) => {
+                let (value, hint) = ("true".into(), format!("it needs {needed}"));
+                Err(EngineError::Model { field: "credit_across_calls", value, hint })
+            }
+            None => Ok(()),
+        }
     }
 
     /// The model's parameters: the cell's, then the scorer's.

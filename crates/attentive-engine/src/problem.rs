@@ -88,6 +88,9 @@ impl Problem {
             }
         }
         state.check(&model)?;
+        if let Some(segments) = state.segments.as_ref().filter(|_| model.credit_across_calls) {
+            segments.check_inputs(matches!(inputs, Inputs::Dense))?;
+        }
         match &inputs {
             Inputs::Tokens(tokens) => {
                 check_length("tokens", tokens.len(), batch * time)?;

@@ -6,6 +6,7 @@ use crate::kernels::gemm::PANEL;
 use crate::memory::{Place, RowStart};
 use crate::model::Model;
 use crate::pool::Buffer;
+use crate::segments::Segments;
 use std::sync::Arc;
 
 /// Hidden state, cell state and memories of every row of a batch.
@@ -27,6 +28,8 @@ pub struct State {
     pub(crate) cell: Vec<f32>,
     pub(crate) memory: Arc<Slots>,
     pub(crate) keys: Option<Keys>,
+    /// The steps that led to the memories, if the model asks for them (R21).
+    pub(crate) segments: Option<Segments>,
     pub(crate) unsettled: Option<Unsettled>,
 }
 
@@ -61,6 +64,7 @@ impl State {
             cell: if model.cell.carries() { zeros.clone() } else { Vec::new() },
             hidden: zeros,
             keys: None,
+            segments: None,
             unsettled: None,
         }
     }
@@ -102,8 +106,23 @@ impl State {
             },
             rows,
             keys: None,
+            segments: None,
             unsettled: None,
         })
+    }
+
+    /// The state with the steps that led to its memories (R21). Segments that contradict themselves, the state or the
+    /// model are an error.
+    pub fn with_segments(mut self, model: &Model, segments: Segments) -> Result<Self> {
+        let slots: Vec<usize> = self.rows.iter().map(|row| row.slot_steps.len()).collect();
+        segments.check(model, &slots)?;
+        self.segments = Some(segments);
+        Ok(self)
+    }
+
+    /// The steps that led to the memories (R21), if the model of the last call asked for them.
+    pub fn segments(&self) -> Option<&Segments> {
+        self.segments.as_ref()
     }
 
     /// The number of rows.
@@ -192,6 +211,9 @@ impl State {
         if let Some(row) = rows.iter().find(|row| **row >= batch) {
             let why = format!("there is no row {row} to reset: the batch has {batch} rows");
             return Err(EngineError::State(why));
+        }
+        if let Some(segments) = &mut self.segments {
+            segments.reset(rows);
         }
         let memory = Arc::make_mut(&mut self.memory);
         for row in rows.iter().copied() {

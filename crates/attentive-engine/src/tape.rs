@@ -4,6 +4,7 @@ use crate::memory::RowMemory;
 use crate::pool::Buffer;
 use crate::problem::Problem;
 use crate::projections::Projections;
+use crate::segments::Segments;
 use crate::sparsifiers::{Choice, Weighting};
 use crate::state::{Keys, Slots};
 use crate::team::Shared;
@@ -31,6 +32,8 @@ pub struct Tape {
     pub(crate) initial_hidden: Buffer,
     /// The carried memories.
     pub(crate) carried: Arc<Slots>,
+    /// The steps that led to the carried memories (R21).
+    pub(crate) segments: Option<Segments>,
 }
 
 impl Tape {
@@ -49,6 +52,7 @@ impl Tape {
             hidden: Buffer::take(if problem.hidden == padded { 0 } else { batch * problem.time * padded }),
             initial_hidden: Buffer::take(batch * padded),
             carried,
+            segments: None,
             problem,
             weights,
         }

@@ -80,6 +80,7 @@ fn check_rows(example: &Example, right: &Run) {
             after: right.after.row(row, hidden),
             reminders: got.reminders.clone(),
             gradients: Vec::new(),
+            drift: None,
         };
         assert_same(&got, &right, &format!("row {row} of {:?}", example.model));
     }

@@ -92,6 +92,10 @@ pub struct SabLstmConfig {
     /// How often gradient may skip (R12).
     #[serde(default = "defaults::hops")]
     pub hops: Hops,
+    /// Whether a carried state keeps the steps that led to each memory, so that gradient reaches them from a later call
+    /// (R21).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub credit_across_calls: bool,
     /// How the parameters start; `start` in a file.
     #[serde(default, rename = "start", alias = "initialization")]
     pub initialization: Initialization,
@@ -159,6 +163,7 @@ impl SabLstmConfig {
             mental_updates: defaults::mental_updates(),
             score_gradient: defaults::score_gradient(),
             hops: defaults::hops(),
+            credit_across_calls: false,
             initialization: Initialization::default(),
         }
     }
@@ -190,6 +195,8 @@ impl SabLstmConfig {
         with_score_gradient(score_gradient: ScoreGradient);
         /// Sets how often gradient may skip.
         with_hops(hops: Hops);
+        /// Sets whether gradient reaches memories of earlier calls.
+        with_credit_across_calls(credit_across_calls: bool);
         /// Sets how the parameters start.
         with_initialization(initialization: Initialization);
     }
@@ -225,6 +232,7 @@ impl SabLstmConfig {
             mental_updates,
             score_gradient,
             hops,
+            credit_across_calls,
             initialization: _,
         } = *self;
         let store = StoreRule { store, k_att, novelty, capacity, evict };
@@ -241,6 +249,7 @@ impl SabLstmConfig {
             mental_updates,
             score_gradient,
             hops,
+            credit_across_calls,
         }
     }
 

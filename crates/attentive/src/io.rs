@@ -1,5 +1,6 @@
 //! The inputs and outputs of a layer, for sequences and single steps.
 
+use crate::drift::DriftReport;
 use crate::state::SabState;
 use attentive_engine::Reminders;
 use burn::tensor::{Int, Tensor};
@@ -58,6 +59,8 @@ pub struct SabOutput {
     /// The reminders of each step, if [`ForwardOptions::with_reminders`](crate::ForwardOptions::with_reminders)
     /// requested them and the layer uses attention.
     pub reminders: Option<Reminders>,
+    /// After the backward pass: how far replayed memories of earlier calls have drifted (R21).
+    pub drift: DriftReport,
     #[cfg(feature = "flex")]
     pub(crate) link: Option<crate::engine::OutputLink>,
 }

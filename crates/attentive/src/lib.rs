@@ -24,7 +24,7 @@
 //! | k_top, k_att, k_trunc | the same | [`SabLstmConfig`] |
 //! | V1, V2, b | [`SabReadout`] | the output (R8) |
 //!
-//! `docs/model.md` states the rules R1 to R18. Each rule has tests that carry its number.
+//! `docs/model.md` states the rules R1 to R21. Each rule has tests that carry its number.
 //!
 //! # Devices
 //!
@@ -72,6 +72,7 @@
 //! ```
 
 mod config;
+mod drift;
 #[cfg(feature = "flex")]
 mod engine;
 mod error;
@@ -82,6 +83,7 @@ mod options;
 mod parameters;
 mod portable;
 mod readout;
+mod segments;
 mod state;
 
 pub use attentive_engine::{
@@ -89,12 +91,14 @@ pub use attentive_engine::{
     ScoreGradient, Scorer, Sparsifier, Start, Store, TruncPhase, arithmetic_limit, keep_freed_memory, number_or,
 };
 pub use config::{Initialization, SabLstmConfig};
+pub use drift::DriftReport;
 pub use error::{Result, SabError};
 pub use io::{SabInput, SabOutput, SabStepInput, SabStepOutput};
 pub use loss::{cross_entropy, cross_entropy_by};
 pub use lstm::SabLstm;
 pub use options::{ForwardOptions, Path};
 pub use readout::{SabReadout, SabReadoutConfig};
+pub use segments::{SegmentRecord, SegmentsRecord};
 pub use state::{SabState, SabStateRecord};
 
 /// The README's program, compiled and run with the documentation's tests.

@@ -3,7 +3,8 @@
 #[cfg(feature = "flex")]
 use crate::engine::Carried;
 use crate::error::{Result, SabError};
-use attentive_engine::{Model, RowStart, StoreRule};
+use crate::segments::SegmentsRecord;
+use attentive_engine::{Model, RowStart, Segments, StoreRule};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,8 @@ struct Tensors {
     /// `[batch, slots, hidden]`
     memory: Tensor<3>,
     rows: Vec<RowStart>,
+    /// The steps that led to the memories, on the host (R21).
+    segments: Option<Segments>,
 }
 
 /// A [`SabState`] as plain data, for saving with any serde format.
@@ -62,6 +65,9 @@ pub struct SabStateRecord {
     /// For each row, the decayed sums of weights that its memories have received (R18). Empty means all zero.
     #[serde(default)]
     pub received: Vec<Vec<f32>>,
+    /// The steps that led to the memories (R21), if the layer keeps them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<SegmentsRecord>,
 }
 
 /// The slot map after `steps` steps with the store `every` (R2).
@@ -88,6 +94,7 @@ impl SabState {
             memory: hidden.clone().unsqueeze_dim::<3>(1),
             hidden,
             rows: vec![RowStart::fresh(); batch],
+            segments: None,
         });
         Self { held, k_att: model.store.k_att }
     }
@@ -121,7 +128,24 @@ impl SabState {
         if shape[0] != batch || shape[1] < needed || shape[2] != units {
             return wrong("memory", &shape, format!("[{batch}, at least {needed}, {units}]"));
         }
-        Ok(Self { held: Held::Tensors(Tensors { hidden, cell, memory, rows }), k_att })
+        Ok(Self { held: Held::Tensors(Tensors { hidden, cell, memory, rows, segments: None }), k_att })
+    }
+
+    /// The same with the steps that led to the memories (R21).
+    pub(crate) fn with_segments(mut self, segments: Option<Segments>) -> Self {
+        if let Held::Tensors(tensors) = &mut self.held {
+            tensors.segments = segments;
+        }
+        self
+    }
+
+    /// The steps that led to the memories (R21).
+    pub(crate) fn segments(&self) -> Option<&Segments> {
+        match &self.held {
+            Held::Tensors(tensors) => tensors.segments.as_ref(),
+            #[cfg(feature = "flex")]
+            Held::Engine(carried) => carried.segments(),
+        }
     }
 
     /// The state after a call of the engine.
@@ -135,8 +159,8 @@ impl SabState {
     pub(crate) fn into_engine(self, model: &Model) -> Result<Carried> {
         match self.held {
             Held::Engine(carried) => Ok(carried),
-            Held::Tensors(Tensors { hidden, cell, memory, rows }) => {
-                Carried::of_tensors(model, rows, hidden, cell, memory)
+            Held::Tensors(Tensors { hidden, cell, memory, rows, segments }) => {
+                Carried::of_tensors(model, rows, hidden, cell, memory, segments)
             }
         }
     }
@@ -148,6 +172,17 @@ impl SabState {
             #[cfg(feature = "flex")]
             Held::Engine(carried) => carried.rows(),
         }
+    }
+
+    /// Refuses segments that contradict the state, the model or the kind of its input (R21).
+    pub(crate) fn check_segments(&self, model: &Model, dense: bool) -> Result<()> {
+        let Some(segments) = self.segments().filter(|_| model.credit_across_calls) else { return Ok(()) };
+        // Those that the engine left are consistent.
+        if let Held::Tensors(tensors) = &self.held {
+            let slots: Vec<usize> = tensors.rows.iter().map(|row| row.slot_steps.len()).collect();
+            segments.check(model, &slots)?;
+        }
+        Ok(segments.check_inputs(dense)?)
     }
 
     /// Refuses rows that the model cannot have left.
@@ -294,12 +329,13 @@ impl SabState {
             k_att: self.k_att,
             slot_steps: rows.iter().map(|row| row.slot_steps.clone()).collect(),
             received: if received { rows.iter().map(|row| row.received.clone()).collect() } else { Vec::new() },
+            segments: self.segments().map(SegmentsRecord::of),
         }
     }
 
     /// Restores the state of a record on a device. A damaged record is an error.
     pub fn from_record(record: SabStateRecord, device: &Device) -> Result<Self> {
-        let SabStateRecord { hidden, cell, memory, steps, k_att, slot_steps, received } = record;
+        let SabStateRecord { hidden, cell, memory, steps, k_att, slot_steps, received, segments } = record;
         let device = device.clone().inner();
         let check = |what: &str, data: &TensorData, rank: usize| {
             let shape = data.shape().to_vec();
@@ -335,10 +371,12 @@ impl SabState {
                 received: received.get(row).cloned().unwrap_or_default(),
             }
         };
-        let rows = steps.into_iter().enumerate().map(start).collect();
+        let rows: Vec<RowStart> = steps.into_iter().enumerate().map(start).collect();
+        let slots: Vec<usize> = rows.iter().map(|row| row.slot_steps.len()).collect();
+        let segments = segments.map(|segments| segments.restore(&slots)).transpose()?;
         let tensor = |data: TensorData| Tensor::from_data(data, (&device, dtype));
         let memory = Tensor::from_data(memory, (&device, dtype));
-        Self::from_tensors(tensor(hidden), cell.map(tensor), memory, rows, k_att)
+        Ok(Self::from_tensors(tensor(hidden), cell.map(tensor), memory, rows, k_att)?.with_segments(segments))
     }
 }
 
@@ -355,6 +393,9 @@ impl Tensors {
         let mask = fresh.unsqueeze_dim::<2>(1).unsqueeze_dim::<3>(2).expand(shape);
         self.memory = self.memory.clone().mask_fill(mask, 0.0);
         rows.iter().for_each(|row| self.rows[*row] = RowStart::fresh());
+        if let Some(segments) = &mut self.segments {
+            segments.reset(rows);
+        }
     }
 }
 

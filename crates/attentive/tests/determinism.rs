@@ -200,6 +200,7 @@ fn row_of(state: &SabState, row: usize) -> SabState {
         k_att: state.k_att(),
         slot_steps: vec![state.slot_steps(row).to_vec()],
         received: vec![state.received(row).to_vec()],
+        segments: None,
     };
     SabState::from_record(record, &Device::flex()).expect("a good record")
 }

@@ -152,6 +152,7 @@ fn golden(file: &GoldenFile, name: &str, description: &str) -> Golden {
             k_att: config.k_att,
             slot_steps: slot_steps.unwrap_or_default(),
             received: if counted { file.received(&format!("{name}/state")) } else { Vec::new() },
+            segments: None,
         }
     });
     let mut gradients = named("grad/");

@@ -8,6 +8,8 @@ mod backward;
 mod by_hand;
 #[path = "rules/cells.rs"]
 mod cells;
+#[path = "rules/credit.rs"]
+mod credit;
 #[path = "rules/forward.rs"]
 mod forward;
 #[path = "rules/scorers.rs"]

@@ -84,14 +84,20 @@ impl<'a> Sweep<'a> {
             // SAFETY: guaranteed by the caller; each spans `padded` floats, and hidden states are only read.
             unsafe {
                 scratch.adjoints.push((problem.kernels.dot)(padded, d_summary, state));
-                // The state of a carried slot belongs to an earlier call and gets no gradient.
-                if weight > 0.0 && problem.model.mental_updates && memory.is_new(slot as usize) {
+                if weight > 0.0 && problem.model.mental_updates && self.takes_gradient(row, slot as usize) {
                     let place = problem.slot(row, slot as usize);
                     let add = self.memories.touch_memory(place);
                     (problem.kernels.scaled)(padded, weight, d_summary, self.memories.memory_at(place), add);
                 }
             }
         }
+    }
+
+    /// Whether gradient enters the state of a slot. That of a carried one belongs to an earlier call: it is data, unless
+    /// the steps that led to it are known (R21).
+    fn takes_gradient(&self, row: usize, slot: usize) -> bool {
+        let led = || self.tape.segments.as_ref().is_some_and(|segments| segments.rows[row].slots[slot].is_some());
+        self.tape.memories[row].is_new(slot) || led()
     }
 
     /// rows: collects the memories whose score has an adjoint.

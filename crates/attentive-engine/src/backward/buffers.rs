@@ -77,6 +77,14 @@ impl MemoryAdjoints {
         }
     }
 
+    /// The adjoints of a memory and of its projection, as far as they have one.
+    pub(super) fn of(&self, slot: usize, padded: usize) -> (Option<&[f32]>, Option<&[f32]>) {
+        (
+            self.memory_touched[slot].then(|| &self.memory.as_slice()[slot * padded..][..padded]),
+            self.key_touched[slot].then(|| &self.key.as_slice()[slot * padded..][..padded]),
+        )
+    }
+
     pub(super) fn share(&mut self, padded: usize) -> MemoryView<'_> {
         MemoryView {
             padded,

@@ -10,6 +10,7 @@
 //!     cells            through the cell of step t             (cell)
 //!     hand_down        to step t-1, unless it is cut off      (cell)
 //!   Products           the weights' gradients of a chunk      (products)
+//! Tape::add_credit     through memories of earlier calls      (credit)
 //! ```
 //!
 //! The sweep carries a list of *lanes* from step to step. A lane is a row whose adjoint at this step is not exactly
@@ -20,6 +21,7 @@
 mod attention;
 mod buffers;
 mod cell;
+mod credit;
 mod gather;
 mod lanes;
 mod left;
@@ -29,6 +31,7 @@ mod replay;
 mod steps;
 mod sweep;
 
+pub use credit::Drift;
 pub use outputs::{OutputAdjoints, ReadoutAdjoint};
 
 use crate::error::{EngineError, Result, check_length};
@@ -50,6 +53,8 @@ pub struct Gradients {
     pub parameters: Vec<Vec<f32>>,
     /// The gradient of the dense input, `[batch, time, input]`, if it was requested.
     pub input: Option<Vec<f32>>,
+    /// How far replayed memories of earlier calls have drifted; `None` if none was replayed (R21).
+    pub drift: Option<Drift>,
 }
 
 /// The values of the forward pass that the tape does not own.
@@ -121,7 +126,9 @@ pub fn backward(
     };
     let barrier = Barrier::new(threads);
     team::run(threads, |index| sweep.run(&Worker::new(problem.batch, index, problem.together(), &barrier)));
-    Ok(sums.finish(problem))
+    let mut gradients = sums.finish(problem);
+    tape.add_credit(parameters, &buffers.memories, weights.key.as_ref(), &mut gradients)?;
+    Ok(gradients)
 }
 
 /// The sums of the gradients, padded. They start at zero.
@@ -196,7 +203,7 @@ impl PaddedSums {
             sum.truncate(declared[place].len());
             parameters[place] = sum;
         }
-        Gradients { parameters, input: self.input }
+        Gradients { parameters, input: self.input, drift: None }
     }
 }
 

@@ -52,6 +52,21 @@ impl Sequence<'_> {
             // SAFETY: see `Sequence`; columns. `at` and the slices checked the extents, units are whole panels.
             unsafe { problem.model.cell.part().forward(problem.isa, padded, units, row) };
         }
+        self.keep_cuts(worker, t, units);
+    }
+
+    /// columns: keeps the cell state of the rows that have a truncation point after step `t` (R21).
+    fn keep_cuts(&self, worker: &Worker<'_>, t: usize, units: (usize, usize)) {
+        let (problem, padded, len) = (self.problem, self.problem.padded, units.1 - units.0);
+        let Some(cuts) = self.cuts.as_ref().filter(|_| problem.layout.carries) else { return };
+        for row in worker.rows.clone() {
+            let Some(place) = cuts.places.find(problem, row, t) else { continue };
+            // SAFETY: see `Sequence`; columns.
+            unsafe {
+                let cell = self.cells.slice(problem.cell_row_after(t, row) * padded + units.0, len);
+                cuts.cells.slice_mut(place + units.0, len).copy_from_slice(cell);
+            }
+        }
     }
 
     /// columns: where a stretch of the grid begins, keeps the cell state before step `t`, and moves it to the start of
@@ -85,12 +100,17 @@ impl Sequence<'_> {
         }
     }
 
-    /// rows: without attention the hidden state is already in place (R6). Copies it to the next step's input.
+    /// rows: without attention the hidden state is already in place (R6), but for a summary that is given (R21). Copies
+    /// it to the next step's input.
     pub(super) fn without_attention(&self, row: usize, t: usize) {
         let (problem, padded) = (self.problem, self.problem.padded);
         // SAFETY: see `Sequence`; rows.
         unsafe {
-            let hidden = self.states.hidden.slice(problem.sequence_row(row, t), padded);
+            let hidden = self.states.hidden.slice_mut(problem.sequence_row(row, t), padded);
+            if let Some(given) = self.given {
+                let summary = &given[(row * problem.time + t) * problem.hidden..][..problem.hidden];
+                hidden.iter_mut().zip(summary).for_each(|(hidden, summary)| *hidden += summary);
+            }
             self.recurrent.slice_mut(row * problem.recurrent_width(), padded).copy_from_slice(hidden);
             if problem.hidden != padded {
                 let to = (row * problem.time + t) * problem.hidden;

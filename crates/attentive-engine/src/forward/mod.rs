@@ -11,11 +11,12 @@ use crate::pool::Buffer;
 use crate::problem::{Call, Problem};
 use crate::projections::States;
 use crate::reminders::Reminders;
+use crate::segments::{Cuts, Steps};
 use crate::state::{Keys, State, Unsettled};
 use crate::tape::Tape;
 use crate::team::{self, Barrier, Shared, Worker};
 use crate::weights::PackedWeights;
-use sequence::{Sequence, SharedReminders};
+use sequence::{Sequence, SharedCuts, SharedReminders};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use steps::RowWork;
 
@@ -36,11 +37,19 @@ pub struct Forward {
 
 /// Runs a sequence from a state, whose rows are those of the batch. `dense` is the dense input, `[batch, time, input]`,
 /// and empty for tokens. The weights must have been packed for the call's model and kind of input.
-pub fn forward(call: Call, mut state: State, weights: Arc<PackedWeights>, dense: &[f32]) -> Result<Forward> {
+pub fn forward(call: Call, state: State, weights: Arc<PackedWeights>, dense: &[f32]) -> Result<Forward> {
     if !weights.fits(&call.model, &call.inputs) {
         let hint = "the weights were packed for another model or kind of input; pack them again".into();
         return Err(EngineError::Model { field: "model", value: format!("{:?}", call.model), hint });
     }
+    run(call, state, weights, dense, None)
+}
+
+/// [`forward`] by weights that fit. With `given` summaries, `[batch, time, hidden]`, a model without attention adds
+/// them to its cell's output: a replay of steps whose reminders are known (R21).
+pub(crate) fn run(
+    call: Call, mut state: State, weights: Arc<PackedWeights>, dense: &[f32], given: Option<&[f32]>,
+) -> Result<Forward> {
     let problem = Problem::new(call, &state, dense)?;
     // A tape keeps its keys, and an update makes them useless.
     let carried_keys = state.keys.take().filter(|keys| keys.weights == weights.id && !problem.tracked);
@@ -51,6 +60,7 @@ pub fn forward(call: Call, mut state: State, weights: Arc<PackedWeights>, dense:
     let (batch, time, hidden, padded) = (problem.batch, problem.time, problem.hidden, problem.padded);
     tape.initial_hidden.as_mut_slice()[..batch * padded].copy_from_slice(&state.hidden);
     tape.cells.as_mut_slice()[..state.cell.len()].copy_from_slice(&state.cell);
+    let mut cuts = Cuts::new(&problem, state.rows.iter().map(|row| row.steps).collect());
 
     let mut work = Work::new(&problem);
     let mut hidden_states = Buffer::take(batch * time * hidden);
@@ -92,6 +102,8 @@ pub fn forward(call: Call, mut state: State, weights: Arc<PackedWeights>, dense:
         projected: Shared::new(work.projected.as_mut_slice()),
         stores: Shared::new(&mut work.stores),
         reminders: reminders.as_mut().map(SharedReminders::new),
+        given,
+        cuts: cuts.as_mut().map(SharedCuts::new),
     };
     let barrier = Barrier::new(threads);
     team::run(threads, |index| {
@@ -109,7 +121,18 @@ pub fn forward(call: Call, mut state: State, weights: Arc<PackedWeights>, dense:
         return Err(EngineError::NonFinite { what: "hidden", place });
     }
     let rows = rows.into_iter().filter_map(|row| row.into_inner().unwrap_or_else(PoisonError::into_inner));
-    leave(&mut tape, &mut state, rows.collect(), &hidden_states.as_slice()[..batch * time * hidden]);
+    let rows: Vec<RowWork> = rows.collect();
+    let hidden = &hidden_states.as_slice()[..batch * time * hidden];
+    let before = state.segments.take();
+    state.segments = cuts.as_ref().map(|cuts| {
+        if problem.tracked {
+            tape.segments.clone_from(&before);
+        }
+        let (summaries, [hidden_before, cell_before]) = (summaries.as_slice(), [&*state.hidden, &*state.cell]);
+        let steps = Steps { problem: &problem, cuts, hidden_before, cell_before, dense, hidden, summaries };
+        steps.follow(before, |row| &rows[row].memory)
+    });
+    leave(&mut tape, &mut state, rows, hidden);
     Ok(Forward { hidden: hidden_states, summary: summaries, state, reminders, tape })
 }
 

@@ -4,6 +4,7 @@ use crate::kernels::gemm::{PANEL, PackedMatrix};
 use crate::problem::Problem;
 use crate::projections::{ProjectionView, States};
 use crate::reminders::{Reminder, Reminders};
+use crate::segments::{CutPlaces, Cuts};
 use crate::step::multiply;
 use crate::tape::ChoiceWriter;
 use crate::team::Shared;
@@ -35,6 +36,9 @@ pub(super) struct Sequence<'a> {
     pub(super) projected: Shared<'a, f32>,
     pub(super) stores: Shared<'a, Option<u32>>,
     pub(super) reminders: Option<SharedReminders<'a>>,
+    /// Summaries that a model without attention adds, `[batch, time, hidden]`.
+    pub(super) given: Option<&'a [f32]>,
+    pub(super) cuts: Option<SharedCuts<'a>>,
 }
 
 impl Sequence<'_> {
@@ -48,6 +52,18 @@ impl Sequence<'_> {
         // SAFETY: the callers checked that `a` spans rows * a_stride >= rows * k floats and `c` rows * c_stride.
         // `Sequence` says which other threads may touch them.
         unsafe { multiply(self.problem.kernels, panels, rows, (a, a_stride), b, k, (c, c_stride)) };
+    }
+}
+
+/// [`Cuts`] filled by several threads, each writing its own columns.
+pub(super) struct SharedCuts<'a> {
+    pub(super) cells: Shared<'a, f32>,
+    pub(super) places: &'a CutPlaces,
+}
+
+impl<'a> SharedCuts<'a> {
+    pub(super) fn new(Cuts { cells, places }: &'a mut Cuts) -> Self {
+        Self { cells: Shared::new(cells.as_mut_slice()), places }
     }
 }
 

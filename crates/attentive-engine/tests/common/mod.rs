@@ -2,8 +2,8 @@
 #![allow(dead_code)] // Each test file uses a part of it.
 
 use attentive_engine::{
-    Call, Cell, Evict, Inputs, InstructionSet, Model, OutputAdjoints, PackedWeights, Reminders, Replay, RowStart,
-    Scorer, Sparsifier, Store, StoreRule, TapeInputs, backward, forward,
+    Call, Cell, Drift, Evict, Inputs, InstructionSet, Model, OutputAdjoints, PackedWeights, Reminders, Replay,
+    RowStart, Scorer, Sparsifier, Store, StoreRule, TapeInputs, backward, forward,
 };
 use std::sync::Arc;
 
@@ -178,6 +178,8 @@ pub struct Run {
     pub reminders: Option<Reminders>,
     /// Of the parameters in their order, then of a dense input.
     pub gradients: Vec<(&'static str, Vec<f32>)>,
+    /// Of the memories of earlier calls that were replayed.
+    pub drift: Option<Drift>,
 }
 
 impl Example {
@@ -272,13 +274,14 @@ impl Example {
         };
         let mut out = forward(call, state, Arc::clone(weights), dense)?;
         let hidden = &out.hidden.as_slice()[..values];
-        let mut gradients = Vec::new();
+        let (mut gradients, mut drift) = (Vec::new(), None);
         if tracked {
             let [d_hidden, d_summary] = &self.adjoints;
             let outputs = OutputAdjoints { hidden: Some(d_hidden), summary: Some(d_summary), readouts: Vec::new() };
             let all = backward(&out.tape, &parameters, TapeInputs { dense, hidden }, outputs, is_dense)?;
             gradients.extend(model.parameters().iter().map(|parameter| parameter.name).zip(all.parameters));
             gradients.extend(all.input.map(|x| ("x", x)));
+            drift = all.drift;
         }
         out.state.settle(hidden)?;
         let run = Run {
@@ -287,6 +290,7 @@ impl Example {
             after: State::of(&out.state),
             reminders: out.reminders,
             gradients,
+            drift,
         };
         Ok((run, out.state))
     }

@@ -88,7 +88,7 @@ impl Reference {
     }
 
     /// h_hat and, if the cell has one, the new c (R1, R15).
-    fn cell(&self, row: &mut Row, x: &[f64]) -> Vector {
+    pub fn cell(&self, row: &mut Row, x: &[f64]) -> Vector {
         let units = 0..row.h.len();
         let (by_x, by_h) = (times(x, self.parameter("weight_ih")), times(&row.h, self.parameter("weight_hh")));
         let (bias, hidden) = (self.parameter("bias"), row.h.len());

@@ -2,7 +2,7 @@
 
 use super::tensors::{floats, lost, tensor};
 use crate::error::{Result, SabError};
-use attentive_engine::{Model, RowStart, State};
+use attentive_engine::{Model, RowStart, Segments, State};
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{DType, Tensor};
@@ -29,12 +29,16 @@ impl Carried {
     /// The state of tensors: `[batch, hidden]`, `[batch, hidden]`, and `[batch, slots, hidden]`.
     pub(crate) fn of_tensors(
         model: &Model, rows: Vec<RowStart>, hidden: Tensor<2>, cell: Option<Tensor<2>>, memory: Tensor<3>,
+        segments: Option<Segments>,
     ) -> Result<Self> {
         let hidden = primitive("hidden", hidden)?;
         let cell = cell.map(|cell| primitive("cell", cell)).transpose()?;
         let memory = primitive("memory", memory)?;
         let cell = cell.as_ref().map_or(&[] as &[f32], floats);
-        let state = State::new(model, rows, floats(&hidden), cell, floats(&memory))?;
+        let mut state = State::new(model, rows, floats(&hidden), cell, floats(&memory))?;
+        if let Some(segments) = segments.filter(|_| model.credit_across_calls) {
+            state = state.with_segments(model, segments)?;
+        }
         Ok(Self { state, hidden_states: None })
     }
 
@@ -59,6 +63,11 @@ impl Carried {
 
     pub(crate) fn rows(&self) -> &[RowStart] {
         self.state.rows()
+    }
+
+    /// The steps that led to the memories (R21).
+    pub(crate) fn segments(&self) -> Option<&Segments> {
+        self.state.segments()
     }
 
     pub(crate) fn units(&self) -> usize {

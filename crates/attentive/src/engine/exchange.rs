@@ -19,6 +19,7 @@
 
 use super::carried::Carried;
 use super::tensors::carrier;
+use crate::drift::DriftReport;
 use crate::error::SabError;
 use attentive_engine::Reminders;
 use burn::backend::flex::FlexTensor;
@@ -35,6 +36,8 @@ pub(super) struct Exchanged {
     /// The state before the call, then the one after it.
     pub(super) state: Option<Carried>,
     pub(super) reminders: Option<Reminders>,
+    /// Left by the sweep for the caller (R21).
+    pub(super) drift: DriftReport,
     pub(super) error: Option<SabError>,
     pub(super) d_hidden: Option<FlexTensor>,
     pub(super) d_summary: Option<FlexTensor>,

@@ -12,6 +12,7 @@ mod readout;
 mod sequence;
 mod tensors;
 
+use crate::drift::DriftReport;
 use crate::error::{Result, SabError};
 use crate::parameters::{Value, Weights};
 use attentive_engine::{Call, Reminders};
@@ -38,6 +39,7 @@ pub(crate) struct FusedOutput {
     /// The state for the next call.
     pub(crate) state: Carried,
     pub(crate) reminders: Option<Reminders>,
+    pub(crate) drift: DriftReport,
     pub(crate) link: OutputLink,
 }
 
@@ -66,7 +68,7 @@ pub(crate) fn sequence(
     let input = input.map_or_else(nothing, |input| input.into_dispatch());
     let call = SequenceCall { call, parameters, prepared, exchange: exchange.clone() };
     let carrier = Dispatch::sab_sequence(p0, p1, p2, p3, p4, p5, input, call);
-    let (state, reminders, link) = {
+    let (state, reminders, drift, link) = {
         let mut exchanged = exchange.lock();
         if let Some(error) = exchanged.error.take() {
             return Err(error);
@@ -76,7 +78,7 @@ pub(crate) fn sequence(
             return Err(SabError::NoFusedPath("the operation returned nothing".into()));
         };
         let link = OutputLink::new(carrier.clone(), exchange.clone(), [hidden, summary], attends, threads);
-        (state, exchanged.reminders.take(), link)
+        (state, exchanged.reminders.take(), exchanged.drift.clone(), link)
     };
     let hidden_states = Dispatch::sab_output(carrier.clone(), exchange.clone(), Output::Hidden);
     let summary = Dispatch::sab_output(carrier, exchange, Output::Summary);
@@ -85,6 +87,7 @@ pub(crate) fn sequence(
         summary: Tensor::from_dispatch(summary),
         state,
         reminders,
+        drift,
         link,
     })
 }

@@ -134,6 +134,7 @@ impl Backward<Flex, OPERANDS> for SequenceBackward {
         let wanted = ops.parents[MOST_PARAMETERS].is_some();
         let mut gradients = match backward(&tape, &operands.parameters(), inputs, outputs, wanted) {
             Ok(result) => {
+                exchange.lock().drift.set(result.drift);
                 let unused = MOST_PARAMETERS - operands.parameters;
                 let parameters = result.parameters.into_iter().map(Some).chain(std::iter::repeat_n(None, unused));
                 parameters.chain([result.input]).collect()

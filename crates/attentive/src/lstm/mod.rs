@@ -157,6 +157,7 @@ impl SabLstm {
         let (batch, _) = self.check_input(&input, &weights)?;
         if let Some(state) = &state {
             self.check_state(state, batch, &weights)?;
+            state.check_segments(&self.config.model(0), matches!(input, SabInput::Dense(_)))?;
         }
         let (seed, number) = options.batch.unwrap_or_else(|| (0, self.calls.fetch_add(1, Ordering::Relaxed)));
         let model = self.config.model(self.config.trunc_phase.draw(self.config.k_trunc, seed, number));
@@ -248,6 +249,7 @@ impl SabLstm {
             summary: out.summary,
             state: SabState::of_engine(out.state, k_att),
             reminders: out.reminders,
+            drift: out.drift,
             link: Some(out.link),
         })
     }

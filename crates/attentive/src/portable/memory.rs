@@ -4,6 +4,7 @@
 //! Rows may have taken different numbers of steps and may hold different memories. A column that a row does not hold is
 //! masked out of its scores, so its contents do not matter.
 
+use super::credit::Trail;
 use super::held::{Held, rows_mask};
 use super::parts::Scorer;
 use crate::error::Result;
@@ -37,12 +38,16 @@ pub(super) struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    pub(super) fn new(model: &'a Model, state: &SabState, scorer: Option<&Scorer>) -> Self {
+    /// The memories that a state carries, `[batch, slots, hidden]`.
+    pub(super) fn carried(state: &SabState) -> Tensor<3> {
         let filled: Vec<Vec<usize>> = state.rows().iter().map(|start| (0..start.slot_steps.len()).collect()).collect();
         let carried = state.memory();
         // The contents behind a row's slots are unspecified, and zero times NaN is NaN: pick the slots.
         let all = filled.iter().all(|slots| slots.len() == carried.dims()[1]);
-        let states = if all { carried } else { pick_slots(&carried, &filled) };
+        if all { carried } else { pick_slots(&carried, &filled) }
+    }
+
+    pub(super) fn new(model: &'a Model, state: &SabState, states: Tensor<3>, scorer: Option<&Scorer>) -> Self {
         let [batch, room, units] = states.dims();
         let row = |start: &RowStart| {
             let mut slots: Vec<Option<u64>> = start.slot_steps.iter().copied().map(Some).collect();
@@ -56,9 +61,10 @@ impl<'a> Memory<'a> {
             let last = rows.iter().map(|row| row.held().last().into_iter().collect());
             pick_slots(&states, &last.collect::<Vec<_>>()).squeeze_dim(1)
         });
-        // Carried memories are data: only the scorer's own parameters get gradient through them.
-        let key =
-            |scorer: &Scorer| scorer.key(states.clone().reshape([batch * room, units])).reshape([batch, room, units]);
+        // R10: only the scorer's own parameters get gradient through the keys, unless `score_gradient = full`. Carried
+        // memories are data without credit across calls (R21).
+        let scored = if model.scores_reach_memories() { states.clone() } else { states.clone().detach() };
+        let key = |scorer: &Scorer| scorer.key(scored.reshape([batch * room, units])).reshape([batch, room, units]);
         Self { model, keys: scorer.map(key), states, waiting: Vec::new(), rows, newest }
     }
 
@@ -165,7 +171,9 @@ impl<'a> Memory<'a> {
     }
 
     /// The state for the next call.
-    pub(super) fn into_state(self, h: Tensor<2>, c: Option<Tensor<2>>, time: usize) -> Result<SabState> {
+    pub(super) fn into_state(
+        self, h: Tensor<2>, c: Option<Tensor<2>>, time: usize, trail: Option<&Trail<'_>>,
+    ) -> Result<SabState> {
         let parts = [self.states].into_iter().chain(self.waiting).map(Tensor::inner).collect();
         let states = Tensor::cat(parts, 1);
         let slots: Vec<Vec<usize>> = self.rows.iter().map(|row| row.held().collect()).collect();
@@ -176,9 +184,14 @@ impl<'a> Memory<'a> {
             slot_steps: slots.iter().filter_map(|slot| row.slots[*slot]).collect(),
             received: slots.iter().filter(|_| counted).map(|slot| row.received[*slot]).collect(),
         };
+        let held = |(row, slots): (&Row, &Vec<usize>)| {
+            let steps = slots.iter().filter_map(|slot| Some((row.slots[*slot]?, *slot))).collect();
+            (row.steps_before, steps)
+        };
+        let segments = trail.map(|trail| trail.segments(&self.rows.iter().zip(&slots).map(held).collect::<Vec<_>>()));
         let rows = self.rows.into_iter().zip(&slots).map(end).collect();
         let memory = if all { states } else { pick_slots(&states, &slots) };
-        SabState::from_tensors(h, c, memory, rows, self.model.store.k_att)
+        Ok(SabState::from_tensors(h, c, memory, rows, self.model.store.k_att)?.with_segments(segments))
     }
 }
 

@@ -337,6 +337,7 @@ pub fn random_state_for(config: &SabLstmConfig, steps: &[u64], seed: u64, dtype:
         k_att,
         slot_steps,
         received,
+        segments: None,
     };
     SabState::from_record(record, &Device::flex()).expect("a good record")
 }

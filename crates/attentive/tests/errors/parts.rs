@@ -122,6 +122,7 @@ fn record() -> SabStateRecord {
         k_att: 1,
         slot_steps: vec![vec![0, 2, 6], vec![0, 9]],
         received: vec![vec![0.5, 0.0, 2.0], vec![1.0, 0.0]],
+        segments: None,
     }
 }
 

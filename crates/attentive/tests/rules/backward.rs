@@ -421,7 +421,7 @@ fn r4_of_equal_scores_the_older_memory_comes_first() {
     let start = || {
         let [hidden, memory] = [vec![1, 2], vec![1, 3, 2]].map(TensorData::zeros::<f32, _>);
         let (cell, steps, slot_steps, received) = (Some(hidden.clone()), vec![2], Vec::new(), Vec::new());
-        let record = SabStateRecord { hidden, cell, memory, steps, k_att: 1, slot_steps, received };
+        let record = SabStateRecord { hidden, cell, memory, steps, k_att: 1, slot_steps, received, segments: None };
         Some(SabState::from_record(record, &Device::flex()).expect("a good record"))
     };
     let config = SabLstmConfig::new(2, 2).with_k_top(2).with_k_trunc(1).with_trunc_phase(0);
