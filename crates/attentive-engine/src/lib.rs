@@ -22,7 +22,7 @@
 //! [`EngineError`]: the engine never computes something else instead.
 //!
 //! ```
-//! use attentive_engine::{Call, Inputs, InstructionSet, Model, PackedWeights, Replay, State, forward};
+//! use attentive_engine::{Call, Inputs, InstructionSet, Model, PackedWeights, Replay, Retrieval, State, forward};
 //! use std::sync::Arc;
 //!
 //! let model = Model::new(3, 8); // three tokens, eight units
@@ -35,6 +35,7 @@
 //!     inputs: Inputs::Tokens(Arc::new(vec![0, 1, 2, 0])),
 //!     tracked: false,
 //!     replay: Replay::Auto,
+//!     retrieval: Retrieval::Auto,
 //!     threads: 1,
 //!     instructions: InstructionSet::Detect,
 //!     reminders: None,
@@ -88,7 +89,7 @@ pub use memory::{MOST_STEPS, RowStart};
 pub use model::{MOST_HIDDEN, MOST_INPUT, Model};
 #[cfg(feature = "serde")]
 pub use options::number_or;
-pub use options::{Hops, KTop, KTrunc, LARGE_TAPE, Replay, ScoreGradient, TruncPhase};
+pub use options::{Hops, KTop, KTrunc, LARGE_TAPE, Replay, Retrieval, ScoreGradient, TruncPhase};
 pub use parameters::{Gain, Owner, Parameter, Start};
 pub use pool::Buffer;
 pub use problem::{Call, Inputs};

@@ -222,5 +222,16 @@ pub enum Replay {
     Always,
 }
 
+/// How the best memories are found (R19). It changes time, and never a bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
+pub enum Retrieval {
+    /// By an index where it pays.
+    #[default]
+    Auto,
+    /// By scoring every memory.
+    Exhaustive,
+}
+
 /// The bytes from which on a tape is replayed by default.
 pub const LARGE_TAPE: usize = 512 << 20;

@@ -6,7 +6,7 @@ use crate::kernels::gemm::PANEL;
 use crate::kernels::{InstructionSet, Isa, Kernels};
 use crate::memory::RowStart;
 use crate::model::Model;
-use crate::options::{LARGE_TAPE, Replay};
+use crate::options::{LARGE_TAPE, Replay, Retrieval};
 use crate::state::State;
 use std::sync::Arc;
 
@@ -44,6 +44,8 @@ pub struct Call {
     pub tracked: bool,
     /// What the tape of a tracked call holds. It does not change a bit of the results.
     pub replay: Replay,
+    /// How the best memories are found. It does not change a bit of the results.
+    pub retrieval: Retrieval,
     /// Number of threads. It does not change a bit of the results.
     pub threads: usize,
     /// Which instructions to use.
@@ -69,6 +71,8 @@ pub(crate) struct Problem {
     pub(crate) tracked: bool,
     /// Whether the tape of a tracked call holds only a grid of cell states (R20).
     pub(crate) replayed: bool,
+    /// Whether an index may find the best memories (R19).
+    pub(crate) searches: bool,
     pub(crate) threads: usize,
     pub(crate) isa: Isa,
     pub(crate) kernels: &'static Kernels,
@@ -79,7 +83,7 @@ pub(crate) struct Problem {
 impl Problem {
     /// Checks the whole call. The engine can compute every call that passes.
     pub(crate) fn new(call: Call, state: &State, dense: &[f32]) -> Result<Self> {
-        let Call { model, time, inputs, tracked, replay, threads, instructions, reminders } = call;
+        let Call { model, time, inputs, tracked, replay, retrieval, threads, instructions, reminders } = call;
         model.check()?;
         let (batch, hidden, input) = (state.batch(), model.hidden, model.input);
         for (what, size) in [("rows", batch), ("steps", time)] {
@@ -130,6 +134,7 @@ impl Problem {
                     Replay::Never => false,
                     Replay::Always => true,
                 },
+            searches: retrieval == Retrieval::Auto,
             threads: threads.max(1),
             isa,
             kernels: Kernels::of(isa),

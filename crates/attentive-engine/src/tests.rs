@@ -1,11 +1,11 @@
 //! In unit tests a new [`crate::Buffer`] is full of NaN, so reading before writing shows in the results.
 
-use crate::index::watch;
+use crate::index::SEARCHES;
 use crate::kernels::tests::numbers;
 use crate::{
     Call, Cell, Evict, Gradients, Hops, Inputs, InstructionSet, KTop, KTrunc, Model, OutputAdjoints, PackedWeights,
-    Reminders, Replay, ScoreGradient, Scorer, Sparsifier, State, Store, StoreRule, TapeInputs, all_finite, backward,
-    forward,
+    Reminders, Replay, Retrieval, ScoreGradient, Scorer, Sparsifier, State, Store, StoreRule, TapeInputs, all_finite,
+    backward, forward,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -29,6 +29,7 @@ fn run(model: Model, (batch, time): (usize, usize), dense: bool) {
         inputs: if dense { Inputs::Dense } else { Inputs::Tokens(Arc::clone(&tokens)) },
         tracked: true,
         replay,
+        retrieval: Retrieval::Auto,
         threads: 3,
         instructions: InstructionSet::Detect,
         reminders: Some(3),
@@ -98,7 +99,7 @@ fn no_buffer_is_read_before_it_is_written() {
 }
 
 /// The bits of hidden states and reminders of a sequence that waits, and how many searches by index it took.
-fn wait(model: Model, threads: usize, forbidden: bool) -> (Vec<u32>, Option<Reminders>, usize) {
+fn wait(model: Model, threads: usize, retrieval: Retrieval) -> (Vec<u32>, Option<Reminders>, usize) {
     const TIME: usize = 700;
     let values: Vec<Vec<f32>> = (1..).zip(&model.parameters()).map(|(seed, p)| numbers(p.len(), seed, 0.4)).collect();
     let values: Vec<&[f32]> = values.iter().map(Vec::as_slice).collect();
@@ -111,17 +112,16 @@ fn wait(model: Model, threads: usize, forbidden: bool) -> (Vec<u32>, Option<Remi
         inputs: Inputs::Tokens(Arc::new((0..3 * TIME).map(token).collect())),
         tracked: false,
         replay: Replay::Auto,
+        retrieval,
         threads,
         instructions: InstructionSet::Detect,
         reminders: Some(6),
     };
-    watch::FORBIDDEN.store(forbidden, SeqCst);
-    let before = watch::SEARCHES.load(SeqCst);
+    let before = SEARCHES.load(SeqCst);
     let out = forward(call, State::fresh(&model, 3), weights, &[]).expect("numbers");
-    watch::FORBIDDEN.store(false, SeqCst);
     // A buffer may be longer than what was asked for.
     let bits = out.hidden.as_slice()[..3 * TIME * model.hidden].iter().map(|h| h.to_bits()).collect();
-    (bits, out.reminders, watch::SEARCHES.load(SeqCst) - before)
+    (bits, out.reminders, SEARCHES.load(SeqCst) - before)
 }
 
 #[test]
@@ -136,10 +136,10 @@ fn r19_an_index_changes_no_bit() {
         let mut searches = Vec::new();
         for store in stores {
             let model = Model { scorer, sparsifier, store, ..Model::new(INPUT, 24) };
-            let (right, reminders, none) = wait(model, 1, true);
+            let (right, reminders, none) = wait(model, 1, Retrieval::Exhaustive);
             assert_eq!(none, 0);
             for threads in [1, 2, 3, 8] {
-                let (bits, found, count) = wait(model, threads, false);
+                let (bits, found, count) = wait(model, threads, Retrieval::Auto);
                 assert!(bits == right && found == reminders, "{scorer} {sparsifier} {store:?}, {threads} threads");
                 searches.push(count);
             }

@@ -4,8 +4,8 @@ mod common;
 
 use attentive_engine::{
     Call, Cell, EngineError, Evict, Inputs, InstructionSet, KTop, KTrunc, MOST_STEPS, Model, OutputAdjoints, Owner,
-    PackedWeights, ReadoutAdjoint, Replay, RowStart, ScoreGradient, Scorer, Sparsifier, Store, StoreRule, TapeInputs,
-    backward, forward,
+    PackedWeights, ReadoutAdjoint, Replay, Retrieval, RowStart, ScoreGradient, Scorer, Sparsifier, Store, StoreRule,
+    TapeInputs, backward, forward,
 };
 use common::{Example, Input, Random, Run, State, all_parts, all_stores, assert_same};
 use std::sync::Arc;
@@ -313,6 +313,7 @@ fn r14_a_state_is_settled_before_the_next_call_and_fits_its_model() {
         inputs: Inputs::Tokens(Arc::new(vec![0; 8])),
         tracked: false,
         replay: Replay::Auto,
+        retrieval: Retrieval::Auto,
         threads: 1,
         instructions: InstructionSet::Detect,
         reminders: None,
@@ -370,6 +371,7 @@ fn weights_of_another_model_or_kind_of_input_are_refused() {
         inputs: Inputs::Tokens(Arc::new(vec![0; 8])),
         tracked: true,
         replay: Replay::Auto,
+        retrieval: Retrieval::Auto,
         threads: 1,
         instructions: InstructionSet::Detect,
         reminders: None,
@@ -405,6 +407,7 @@ fn a_backward_pass_that_does_not_fit_its_tape_is_refused() {
             inputs: Inputs::Tokens(Arc::new(vec![0; 8])),
             tracked,
             replay: Replay::Auto,
+            retrieval: Retrieval::Auto,
             threads: 1,
             instructions: InstructionSet::Detect,
             reminders: None,

@@ -88,7 +88,8 @@ mod state;
 
 pub use attentive_engine::{
     Cell, EngineError, Evict, Gain, Hops, InstructionSet, KTop, KTrunc, Owner, Parameter, Reminder, Reminders, Replay,
-    ScoreGradient, Scorer, Sparsifier, Start, Store, TruncPhase, arithmetic_limit, keep_freed_memory, number_or,
+    Retrieval, ScoreGradient, Scorer, Sparsifier, Start, Store, TruncPhase, arithmetic_limit, keep_freed_memory,
+    number_or,
 };
 pub use config::{Initialization, SabLstmConfig};
 pub use drift::DriftReport;

@@ -1,6 +1,6 @@
 //! [`ForwardOptions`]: how one call runs. No option changes the meaning of the result.
 
-use attentive_engine::{InstructionSet, Replay};
+use attentive_engine::{InstructionSet, Replay, Retrieval};
 use burn::tensor::Device;
 
 /// Which implementation runs.
@@ -29,6 +29,7 @@ pub struct ForwardOptions {
     pub(crate) reminders: Option<usize>,
     pub(crate) batch: Option<(u64, u64)>,
     pub(crate) replay: Replay,
+    pub(crate) retrieval: Retrieval,
 }
 
 impl ForwardOptions {
@@ -65,6 +66,13 @@ impl ForwardOptions {
     /// whole tape would be large. It does not change a bit of the results. The portable path ignores it.
     pub fn with_replay(mut self, replay: Replay) -> Self {
         self.replay = replay;
+        self
+    }
+
+    /// Whether an index may find the best memories (R19). By default, it does where it pays. It does not change a bit of
+    /// the results. The portable path scores every memory in any case.
+    pub fn with_retrieval(mut self, retrieval: Retrieval) -> Self {
+        self.retrieval = retrieval;
         self
     }
 

@@ -13,7 +13,7 @@ use crate::kernels::gemm::{PANEL, PackedMatrix};
 use crate::kernels::{InstructionSet, Isa};
 use crate::memory::RowStart;
 use crate::model::Model;
-use crate::options::{KTop, KTrunc, Replay};
+use crate::options::{KTop, KTrunc, Replay, Retrieval};
 use crate::parameters::SCORER;
 use crate::problem::{Call, Inputs, Problem};
 use crate::segments::{Segment, SegmentInputs};
@@ -118,6 +118,7 @@ impl Tape {
             inputs: rows.inputs,
             tracked: true,
             replay: Replay::Auto,
+            retrieval: Retrieval::Auto,
             threads: problem.threads,
             instructions: if problem.isa == Isa::Portable { InstructionSet::Baseline } else { InstructionSet::Detect },
             reminders: None,

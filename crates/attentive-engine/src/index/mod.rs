@@ -28,15 +28,13 @@ const STALE: u32 = 64;
 /// Vectors that differ by less than this, relative to their size, fill the same block.
 const ALIKE: f32 = 1e-2;
 
-/// One in so many memories is sampled; with this many of the last 32 samples settled, the index is used.
-const SAMPLE_EVERY: usize = 16;
-const ENOUGH_SETTLED: u32 = 8;
-
-/// Taking up a memory costs as much as scoring it in so many steps.
-const STEPS_PER_MEMORY: usize = 64;
+/// Taking up a memory costs as much as scoring it in some 30 steps. A step takes up this share of the memories at most,
+/// and at least so many.
+const SHARE_PER_STEP: usize = 64;
+const LEAST_PER_STEP: usize = 4;
 
 /// With fewer memories, scoring all of them is as fast.
-const FEWEST: usize = 192;
+const FEWEST: usize = 256;
 
 /// How much a search that succeeds is worth beside one that gives up, which costs a few percent of scoring every
 /// memory.
@@ -47,14 +45,9 @@ const MOST_CREDIT: i32 = 12;
 const FIRST_PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 64;
 
-/// For tests of the forward pass: whether there were searches, and a switch that forbids them.
+/// For tests of the forward pass: how many searches succeeded.
 #[cfg(test)]
-pub(crate) mod watch {
-    use std::sync::atomic::{AtomicBool, AtomicUsize};
-
-    pub(crate) static SEARCHES: AtomicUsize = AtomicUsize::new(0);
-    pub(crate) static FORBIDDEN: AtomicBool = AtomicBool::new(false);
-}
+pub(crate) static SEARCHES: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
 /// The blocks of one level.
 #[derive(Clone, Debug, Default)]
@@ -91,10 +84,6 @@ pub(crate) struct MemoryIndex {
     len: usize,
     /// Set by a memory whose score has no bound: every step scores all memories from then on.
     unbounded: bool,
-    /// Memories before this one have been sampled, and whether the latest samples were like a memory before them: a
-    /// bit each.
-    sampled: usize,
-    settled: u32,
     /// The worth of the latest searches.
     credit: i32,
     /// Steps left that score all memories, and how many there were the last time.
@@ -171,10 +160,11 @@ fn difference(a: &[f32], b: &[f32]) -> f32 {
 }
 
 impl MemoryIndex {
-    /// Takes up the memories that have been stored since the last call.
-    fn catch_up(&mut self, question: &Question<'_>) {
+    /// Takes up at most so many of the memories that it lacks.
+    fn catch_up(&mut self, question: &Question<'_>, most: usize) {
         let padded = question.query.values.len();
-        for slot in self.len..question.keys.notes.len() {
+        let end = question.keys.notes.len().min(self.len.saturating_add(most));
+        for slot in self.len..end {
             let values = &question.keys.values[slot * padded..][..padded];
             if !question.bounds.bounds_key(Cached { values, note: question.keys.notes[slot] }) {
                 self.unbounded = true;
@@ -242,39 +232,22 @@ impl MemoryIndex {
         if self.unbounded || !question.bounds.bounds_query(question.query, question.vector) {
             return false;
         }
-        // A call that is nearly over does not make up for taking up its memories.
-        if (slots - self.len) * STEPS_PER_MEMORY > question.steps_left.saturating_mul(slots) {
+        // The rest of a call that is more than half over does not make up for taking up its memories.
+        if self.len == 0 && question.steps_left < slots {
             return false;
         }
-        self.sample(question);
-        if self.settled.count_ones() < ENOUGH_SETTLED {
+        self.catch_up(question, LEAST_PER_STEP.max(slots / SHARE_PER_STEP));
+        if self.unbounded || self.len < slots {
             return false;
         }
         if self.pause > 0 {
             self.pause -= 1;
             return false;
         }
-        self.catch_up(question);
-        if self.unbounded {
-            return false;
-        }
         let memories = question.live.map_or(slots, <[u32]>::len);
         let found = search.best_first(&self.levels, question, kept, search::budget(memories), room);
         self.settle(found);
         found
-    }
-
-    /// Samples whether new memories are like one of the [`OPEN`] before them. Where they are not, bounds would prune
-    /// little, and taking them up is not worth its time.
-    fn sample(&mut self, question: &Question<'_>) {
-        let padded = question.query.values.len();
-        let key = |slot: usize| &question.keys.values[slot * padded..][..padded];
-        while self.sampled + SAMPLE_EVERY <= question.keys.notes.len() {
-            self.sampled += SAMPLE_EVERY;
-            let newest = self.sampled - 1;
-            let alike = (newest - OPEN..newest).any(|before| difference(key(before), key(newest)) <= ALIKE);
-            self.settled = self.settled << 1 | u32::from(alike);
-        }
     }
 
     /// Decides whether the next steps are worth a search.

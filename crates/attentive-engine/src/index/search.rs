@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 /// A search gives up after this many bounds and scores, and one for so many memories.
 const GIVE_UP: usize = 64;
-const GIVE_UP_SHARE: usize = 16;
+const GIVE_UP_SHARE: usize = 4;
 
 /// How many bounds and scores a search may compute.
 pub(super) fn budget(memories: usize) -> usize {

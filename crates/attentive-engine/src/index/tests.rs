@@ -22,6 +22,8 @@ enum Shape {
     Settled,
     /// A few places exactly: most scores are ties.
     Equal,
+    /// Forty places that never come back, then five in turn.
+    Alternating,
 }
 
 /// Memories of one row, a query, and the scorer's vector.
@@ -43,9 +45,14 @@ impl Case {
             let (places, jitter) = (numbers(5 * PADDED, seed + 1, 2.0), numbers(slots * PADDED, seed + 2, 1e-6));
             for (slot, key) in keys.chunks_exact_mut(PADDED).enumerate() {
                 // Long stretches at one place, and a visit elsewhere now and then.
-                let place = if slot % 97 == 13 { slot / 97 % 4 + 1 } else { 0 };
+                let place = match shape {
+                    Shape::Alternating if slot < 40 => continue,
+                    Shape::Alternating => slot % 5,
+                    _ if slot % 97 == 13 => slot / 97 % 4 + 1,
+                    _ => 0,
+                };
                 for (i, value) in key.iter_mut().enumerate() {
-                    let jitter = if shape == Shape::Settled { jitter[slot * PADDED + i] } else { 0.0 };
+                    let jitter = if shape != Shape::Equal { jitter[slot * PADDED + i] } else { 0.0 };
                     *value = places[place * PADDED + i] * (1.0 + jitter);
                 }
             }
@@ -95,7 +102,7 @@ impl Case {
 /// Searches without giving up; returns what was found and how many scores and bounds it took.
 fn find(index: &mut MemoryIndex, question: &Question<'_>, kept: usize) -> ((Vec<u32>, Vec<u32>), usize) {
     let (mut room, mut search) = (Room::default(), Search::default());
-    index.catch_up(question);
+    index.catch_up(question, usize::MAX);
     assert!(!index.unbounded && search.best_first(&index.levels, question, kept, usize::MAX, &mut room));
     ((search.slots, search.scores.iter().map(|score| score.to_bits()).collect()), search.evaluations)
 }
@@ -110,8 +117,9 @@ const WEIGHTS: [(&str, Change); 4] =
 fn r19_an_index_finds_what_scoring_every_memory_finds() {
     let mut seed = 1000;
     for (isa, scorer) in both_isas().into_iter().flat_map(|isa| bounded().map(move |scorer| (isa, scorer))) {
-        for (shape, (sign, w3)) in
-            [Shape::Spread, Shape::Settled, Shape::Equal].into_iter().flat_map(|s| WEIGHTS.map(|w| (s, w)))
+        for (shape, (sign, w3)) in [Shape::Spread, Shape::Settled, Shape::Equal, Shape::Alternating]
+            .into_iter()
+            .flat_map(|s| WEIGHTS.map(|w| (s, w)))
         {
             seed += 10;
             let case = Case::new(scorer, isa, shape, 5000, w3, seed);
@@ -143,17 +151,53 @@ fn r19_forgotten_memories_are_not_found() {
 
 #[test]
 fn r19_settled_memories_take_few_scores() {
-    for shape in [Shape::Settled, Shape::Equal] {
+    // Where five places alternate, the memories of the best one are nearly ties, and the others are pruned.
+    for (shape, most) in [(Shape::Settled, 100), (Shape::Equal, 100), (Shape::Alternating, 20_000 / 4)] {
         let case = Case::new(Scorer::Additive, both_isas()[0], shape, 20_000, |w| w, 5);
         let (_, evaluations) = find(&mut MemoryIndex::default(), &case.question(20_000, None), 6);
-        assert!(evaluations < 100, "{shape:?}: {evaluations} evaluations");
+        assert!(evaluations < most, "{shape:?}: {evaluations} evaluations");
     }
 }
 
-/// Searches 200 times; returns how often it succeeded, and how many bounds and scores that took.
+/// Takes some minutes: `cargo test --release -p attentive-engine ten_million -- --ignored`.
+#[test]
+#[ignore = "takes minutes"]
+fn r19_ten_million_random_queries_find_what_scoring_every_memory_finds() {
+    const CASES: u64 = 50_000;
+    const QUERIES: u64 = 200;
+    let shapes = [Shape::Spread, Shape::Settled, Shape::Equal, Shape::Alternating];
+    let mut searches = 0;
+    for number in 0..CASES {
+        let pick = |of: usize, salt: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ salt) >> 33) as usize % of;
+        let scorers: Vec<Scorer> = bounded().collect();
+        let (scorer, shape) = (scorers[pick(scorers.len(), 1)], shapes[pick(4, 2)]);
+        let slots = 1 + pick(700, 3);
+        let mut case = Case::new(scorer, both_isas()[0], shape, slots, WEIGHTS[pick(4, 4)].1, 7 * number);
+        let mut index = MemoryIndex::default();
+        for query in 0..QUERIES {
+            let held = (slots * (query as usize + 1) / QUERIES as usize).max(1);
+            case.query = numbers(PADDED, 7 * number + 1000 * query, 2.0);
+            case.query_note = scorer.part().cache_query(case.isa, PADDED, &mut case.query);
+            let every = 2 + pick(5, 5);
+            let live: Vec<u32> = (0..held as u32).filter(|slot| *slot as usize % every != 1).collect();
+            let live = (query % 3 == 0).then_some(live.as_slice());
+            let kept = 1 + pick(12, query);
+            let (found, _) = find(&mut index, &case.question(held, live), kept);
+            assert_eq!(found, case.brute_force(held, live, kept), "case {number}, query {query}: {scorer} {shape:?}");
+            searches += 1;
+        }
+    }
+    assert_eq!(searches, 10_000_000);
+}
+
+/// Searches 200 times with an index that has taken up all memories; returns how often it succeeded, and how many bounds
+/// and scores that took.
 fn search_often(case: &Case, slots: usize, kept: usize) -> (usize, usize) {
     let (mut index, mut room, mut search) = (MemoryIndex::default(), Room::default(), Search::default());
     let mut sum = (0, 0);
+    while index.len < slots {
+        index.search(&case.question(slots, None), kept, &mut room, &mut search);
+    }
     for _ in 0..200 {
         search.evaluations = 0;
         sum.0 += usize::from(index.search(&case.question(slots, None), kept, &mut room, &mut search));
@@ -169,27 +213,40 @@ fn r19_an_index_that_prunes_nothing_steps_aside() {
     assert_eq!(search_often(&settled, 4000, 6).0, 200);
     assert!(MemoryIndex::pays(FEWEST, FEWEST, 6) && !MemoryIndex::pays(FEWEST - 1, FEWEST - 1, 6));
     assert!(!MemoryIndex::pays(4 * FEWEST, FEWEST, 6), "most memories are forgotten");
-    assert_eq!(search_often(&case(Shape::Spread), 4000, 6), (0, 0), "memories that are all different are not taken up");
-    // More are asked for than have been elsewhere: the rest are nearly ties.
-    let (found, evaluations) = search_often(&settled, 4000, 60);
-    assert_eq!(found, 0);
-    assert!(evaluations > 0 && evaluations < 200 * 4000 / 20, "{evaluations} evaluations in vain");
+    // Memories that are all different; and more asked for than have been elsewhere, where the rest are nearly ties.
+    for (case, kept) in [(case(Shape::Spread), 6), (settled, 60)] {
+        let (found, evaluations) = search_often(&case, 4000, kept);
+        assert_eq!(found, 0);
+        assert!(evaluations > 0 && evaluations < 200 * 4000 / 20, "{evaluations} evaluations in vain");
+    }
+}
+
+/// Whether one of 200 searches by a new index succeeds.
+fn ever_found(question: &Question<'_>) -> bool {
+    let (mut index, mut room, mut search) = (MemoryIndex::default(), Room::default(), Search::default());
+    (0..200).any(|_| index.search(question, 6, &mut room, &mut search))
+}
+
+#[test]
+fn r19_an_index_is_not_begun_in_the_second_half_of_a_call() {
+    let case = Case::new(Scorer::Additive, both_isas()[0], Shape::Equal, 400, |w| w, 5);
+    let found = |steps_left| ever_found(&Question { steps_left, ..case.question(400, None) });
+    assert!(found(400) && !found(399));
 }
 
 #[test]
 fn r19_memories_and_queries_without_bounds_are_scored_one_by_one() {
     for scorer in bounded() {
         let mut case = Case::new(scorer, both_isas()[0], Shape::Equal, 400, |w| w, 21);
-        let (mut room, mut search) = (Room::default(), Search::default());
-        assert!(MemoryIndex::default().search(&case.question(400, None), 6, &mut room, &mut search), "{scorer}");
+        assert!(ever_found(&case.question(400, None)), "{scorer}");
         for bad in [f32::NAN, f32::INFINITY, 1e30] {
             let key = std::mem::replace(&mut case.keys[300 * PADDED + 3], bad);
             let note = std::mem::replace(&mut case.notes[300], 0.0);
-            assert!(!MemoryIndex::default().search(&case.question(400, None), 6, &mut room, &mut search), "{scorer}");
+            assert!(!ever_found(&case.question(400, None)), "{scorer}");
             (case.keys[300 * PADDED + 3], case.notes[300]) = (key, note);
             let value = std::mem::replace(&mut case.query[3], bad);
             let note = std::mem::replace(&mut case.query_note, 0.0);
-            assert!(!MemoryIndex::default().search(&case.question(400, None), 6, &mut room, &mut search), "{scorer}");
+            assert!(!ever_found(&case.question(400, None)), "{scorer}");
             (case.query[3], case.query_note) = (value, note);
         }
     }

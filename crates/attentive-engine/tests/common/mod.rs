@@ -3,7 +3,7 @@
 
 use attentive_engine::{
     Call, Cell, Drift, Evict, Inputs, InstructionSet, Model, OutputAdjoints, PackedWeights, Reminders, Replay,
-    RowStart, Scorer, Sparsifier, Store, StoreRule, TapeInputs, backward, forward,
+    Retrieval, RowStart, Scorer, Sparsifier, Store, StoreRule, TapeInputs, backward, forward,
 };
 use std::sync::Arc;
 
@@ -268,6 +268,7 @@ impl Example {
             inputs,
             tracked,
             replay: self.replay,
+            retrieval: Retrieval::Auto,
             threads,
             instructions: self.instructions,
             reminders: Some(4),

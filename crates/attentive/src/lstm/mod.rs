@@ -239,6 +239,7 @@ impl SabLstm {
             inputs,
             tracked: false,
             replay: options.replay,
+            retrieval: options.retrieval,
             threads: options.thread_count(),
             instructions: options.instructions,
             reminders: options.reminders,
