@@ -3,8 +3,9 @@
 use attentive_engine::Drift;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The drift of the memories of earlier calls through which gradient ran. Only the backward pass replays them, so the
-/// report is empty before.
+/// The drift of the memories of earlier calls that were replayed. The engine replays, in the backward pass, those through
+/// which gradient runs, so the report is empty before. The portable path replays all that have segments, in the forward
+/// pass.
 #[derive(Clone, Debug, Default)]
 pub struct DriftReport(Arc<Mutex<Option<Drift>>>);
 

@@ -87,7 +87,7 @@ mod segments;
 mod state;
 
 pub use attentive_engine::{
-    Cell, EngineError, Evict, Gain, Hops, InstructionSet, KTop, KTrunc, Owner, Parameter, Reminder, Reminders, Replay,
+    Cell, Drift, EngineError, Evict, Gain, Hops, InstructionSet, KTop, KTrunc, Owner, Parameter, Reminder, Reminders, Replay,
     Retrieval, ScoreGradient, Scorer, Sparsifier, Start, Store, TruncPhase, arithmetic_limit, keep_freed_memory,
     number_or,
 };

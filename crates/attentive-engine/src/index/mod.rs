@@ -33,7 +33,8 @@ const ALIKE: f32 = 1e-2;
 const SHARE_PER_STEP: usize = 64;
 const LEAST_PER_STEP: usize = 4;
 
-/// With fewer memories, scoring all of them is as fast.
+/// With fewer memories, scoring all of them is as fast. An index begins with so many, and takes up more after a search
+/// among them has succeeded: bounds that prune nothing here will prune nothing later.
 const FEWEST: usize = 256;
 
 /// How much a search that succeeds is worth beside one that gives up, which costs a few percent of scoring every
@@ -84,6 +85,8 @@ pub(crate) struct MemoryIndex {
     len: usize,
     /// Set by a memory whose score has no bound: every step scores all memories from then on.
     unbounded: bool,
+    /// Whether a search has succeeded.
+    proven: bool,
     /// The worth of the latest searches.
     credit: i32,
     /// Steps left that score all memories, and how many there were the last time.
@@ -236,18 +239,20 @@ impl MemoryIndex {
         if self.len == 0 && question.steps_left < slots {
             return false;
         }
-        self.catch_up(question, LEAST_PER_STEP.max(slots / SHARE_PER_STEP));
-        if self.unbounded || self.len < slots {
+        let wanted = if self.proven { slots } else { FEWEST };
+        self.catch_up(question, LEAST_PER_STEP.max(slots / SHARE_PER_STEP).min(wanted.saturating_sub(self.len)));
+        if self.unbounded || self.len < wanted {
             return false;
         }
         if self.pause > 0 {
             self.pause -= 1;
             return false;
         }
-        let memories = question.live.map_or(slots, <[u32]>::len);
-        let found = search.best_first(&self.levels, question, kept, search::budget(memories), room);
+        let memories = question.live.map_or(slots, <[u32]>::len).min(self.len);
+        let most = search::budget(memories);
+        let found = search.best_first(&self.levels, question, kept, most, room) && search.slots.len() == kept;
         self.settle(found);
-        found
+        found && self.len == slots
     }
 
     /// Decides whether the next steps are worth a search.
@@ -255,6 +260,7 @@ impl MemoryIndex {
         if found {
             self.credit = (self.credit + SUCCESS).min(MOST_CREDIT);
             self.last_pause = 0;
+            self.proven = true;
         } else {
             self.credit -= 1;
         }

@@ -107,6 +107,10 @@ fn drift(led: &[&Led], places: &[Option<usize>], stored: &Tensor<3>, replayed: &
     drift
 }
 
+/// What a row holds after a call: the steps that it had taken before, and for each slot its step and, if it was carried,
+/// its place among the carried ones.
+pub(super) type HeldSlots = (u64, Vec<(u64, usize)>);
+
 /// What a call computed, on the host.
 pub(super) struct Trail<'a> {
     model: &'a Model,
@@ -155,10 +159,9 @@ impl<'a> Trail<'a> {
         }
     }
 
-    /// The segments after the call, from the slots that each row holds: the step of each, and its place among the
-    /// carried ones if it was carried.
-    pub(super) fn segments(&self, rows: &[(u64, Vec<(u64, usize)>)]) -> Segments {
-        let row = |(row, (steps_before, slots)): (usize, &(u64, Vec<(u64, usize)>))| {
+    /// The segments after the call, from the slots that each row holds.
+    pub(super) fn segments(&self, rows: &[HeldSlots]) -> Segments {
+        let row = |(row, (steps_before, slots)): (usize, &HeldSlots)| {
             let led = |(step, place): &(u64, usize)| match step.checked_sub(steps_before + 1) {
                 Some(t) => {
                     let by = self.segment(row, *steps_before, t as usize + 1);
