@@ -6,6 +6,8 @@ memory, it has gathered the memory's adjoint from the later steps that chose it.
 
 A memory has its own number, which it keeps when others are evicted. There is no running sum of the weights that a
 memory has received (R18): every memory keeps the list of its weights, and the sum is computed when it is needed.
+For credit across calls (R21), a row keeps its tape since the latest truncation point, and every memory keeps a copy of
+it up to its own step.
 """
 
 from dataclasses import dataclass, field
@@ -24,6 +26,7 @@ class Memory:
     step: int
     received_before: float = 0.0  # by an earlier call
     weights: list = field(default_factory=list)
+    led_by: tuple = ()  # R21: the tape of the steps that led to it
 
     def received(self):
         """R18: after each step, a weight counts 0.999 times as much."""
@@ -188,7 +191,11 @@ def forward(x, p, options, state):
     h, c, k_top, capacity = state["h"], state["c"], options["k_top"], options["capacity"]
     memories = [Memory(number, np.asarray(vector), int(step), float(received)) for number, (vector, step, received)
                 in enumerate(zip(state["memories"], state["slot_steps"], state["received"], strict=True))]
-    number, tape = len(memories), []
+    for memory, steps in zip(memories, state.get("led_by", ())):
+        memory.led_by = steps
+    number, tape, k_trunc = len(memories), [], options["k_trunc"]
+    grid = k_trunc and (k_trunc, options["trunc_phase"] % k_trunc)
+    since_cut = state["since_cut"] if grid and grid == state.get("grid") else ()
     for step, x_t in enumerate(x, start=state["steps"] + 1):
         h_hat, c, kept_by_cell = FORWARD[options["cell"]](x_t, h, c, p)
         m = np.array([memory.vector for memory in memories])
@@ -201,6 +208,9 @@ def forward(x, p, options, state):
                          **kept_by_sparsifier))
         if k_top == 0:
             continue
+        led_by = since_cut = (*since_cut, tape[-1]) if grid else ()
+        if grid and (step + options["trunc_phase"]) % k_trunc == 0:
+            since_cut = ()
         for memory, weight in zip(memories, share):
             memory.weights.append(weight)
         stores = step % options["k_att"] == 0
@@ -211,21 +221,40 @@ def forward(x, p, options, state):
                 worth = {"oldest": lambda place: memories[place].step,
                          "least-attended": lambda place: (memories[place].received(), place)}[options["evict"]]
                 del memories[min(range(1, len(memories)), key=worth)]  # not the null slot
-            memories.append(Memory(number, h, step))
+            memories.append(Memory(number, h, step, led_by=led_by))
             tape[-1]["stored"] = number
             number += 1
     return tape, number, dict(
         h=h, c=c, memories=[memory.vector for memory in memories], slot_steps=[memory.step for memory in memories],
-        received=[memory.received() for memory in memories], steps=state["steps"] + len(x))
+        received=[memory.received() for memory in memories], steps=state["steps"] + len(x),
+        led_by=[memory.led_by for memory in memories], since_cut=since_cut, grid=grid)
+
+
+def enter_carried_memory(vector, led_by, adjoint, p, grads, cell):
+    """R21: passes the adjoint of a carried memory to the parameters. Returns how far the memory has drifted."""
+    h, c, again = led_by[0]["cell"]["h"], led_by[0]["cell"].get("c"), []
+    for s in led_by:
+        h_hat, c, kept_by_cell = FORWARD[cell](s["cell"]["x"], h, c, p)
+        h = h_hat + s["summary"]  # as it was: a constant
+        again.append(kept_by_cell)
+    dh, dc = adjoint, np.zeros_like(adjoint)
+    for kept_by_cell in reversed(again):
+        dh, dc = BACKWARD[cell](kept_by_cell, p, grads, np.zeros_like(kept_by_cell["x"]), dh, dc)
+    return np.linalg.norm(h - vector) / np.linalg.norm(vector)
 
 
 def gradients(x, p, cotangent_hidden, cotangent_summary, *, k_top, k_att, k_trunc=None, trunc_phase=0,
               score_gradient="weights", mental_updates=True, hops="all", cell="lstm", scorer="additive",
-              sparsifier="prominence", store="every", novelty=None, capacity=None, evict="oldest", state=None):
-    """Hidden states, summaries, gradients of sum(h * cotangent_hidden) + sum(s * cotangent_summary), and the state."""
-    options = dict(k_top=k_top, k_att=k_att, cell=cell, scorer=scorer, sparsifier=sparsifier, store=store,
-                   novelty=novelty, capacity=capacity, evict=evict)
-    tape, memories, final_state = forward(x, p, options, state or fresh_state(p))
+              sparsifier="prominence", store="every", novelty=None, capacity=None, evict="oldest",
+              credit_across_calls=False, state=None):
+    """Hidden states, summaries, gradients of sum(h * cotangent_hidden) + sum(s * cotangent_summary), and the state.
+
+    With credit across calls, the state also has the `drifts` of the carried memories that gradient entered.
+    """
+    options = dict(k_top=k_top, k_att=k_att, k_trunc=k_trunc, trunc_phase=trunc_phase, cell=cell, scorer=scorer,
+                   sparsifier=sparsifier, store=store, novelty=novelty, capacity=capacity, evict=evict)
+    state = state or fresh_state(p)
+    tape, memories, final_state = forward(x, p, options, state)
     grads = {name: np.zeros_like(value) for name, value in p.items()}
     grads["x"] = np.zeros_like(x)
     hidden_size = p["weight_hh"].shape[1]
@@ -259,4 +288,8 @@ def gradients(x, p, cotangent_hidden, cotangent_summary, *, k_top, k_att, k_trun
         dh_skipped, dc_skipped = cell_backward(s["cell"], p, grads, grads["x"][t], dh_skipped, dc_skipped)
         if k_trunc is not None and (s["step"] - 1 + trunc_phase) % k_trunc == 0:  # R9: right after the previous step
             dh, dc, dh_skipped, dc_skipped = np.zeros((4, hidden_size))
+    if credit_across_calls:
+        carried = zip(state["memories"], state.get("led_by", ()), memory_adjoint)
+        final_state["drifts"] = [enter_carried_memory(vector, led_by, adjoint, p, grads, cell)
+                                 for vector, led_by, adjoint in carried if led_by and adjoint.any()]
     return np.array([s["h"] for s in tape]), np.array([s["summary"] for s in tape]), grads, final_state

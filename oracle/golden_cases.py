@@ -25,6 +25,8 @@ class Case:
     tells_slots: bool = False
     # Options that cannot make a difference in this case, so that it need not show one.
     indifferent: tuple[str, ...] = ()
+    # R21: the number of steps and the phase of each earlier call. The first starts with fresh rows.
+    earlier: tuple[tuple[int, int], ...] = ()
 
 
 def gradient_rules() -> list[Case]:
@@ -238,3 +240,38 @@ def all_cases() -> list[Case]:
     """New cases come last, because a case's number is part of its seed."""
     return [*gradient_rules(), *truncation_grid(), *shapes(), *plain_lstm(), *carried_states(), *long_sequences(),
             *parts_alone(), *parts_together(), *parts_carried()]
+
+
+def credit_cases() -> list[Case]:
+    """R21: calls whose weights differ. The last one has a gradient, which enters memories of the earlier ones."""
+    novel = dict(store="novelty", novelty=0.7)
+    one, full, full_one = dict(hops="one"), dict(score_gradient="full"), dict(score_gradient="full", hops="one")
+    settings = [  # k_top, k_att, k_trunc; phases and lengths of the calls, the last call's at the end
+        ("the defaults", (2, 1, 4), {}, [(9, 0), (6, 0)], {}),
+        ("one hop", (3, 2, 3), one, [(10, 1), (7, 1)], dict(tokens=True)),
+        ("full", (2, 1, 5), full, [(8, 0), (7, 0)], dict(batch=3)),
+        ("full, one hop", (3, 3, 4), full_one, [(13, 2), (8, 2)], dict(hidden=9)),
+        ("k_top 1", (1, 2, 5), {}, [(9, 3), (7, 3)], dict(hidden=7)),
+        ("dense attention", ("all", 2, 3), one, [(9, 0), (5, 0)], dict(tokens=True, batch=1)),
+        ("loss on the last step", (2, 1, 6), {}, [(11, 1), (8, 1)], dict(loss_on_last_step=True, batch=3)),
+        ("gru", (2, 1, 4), dict(cell="gru"), [(10, 0), (6, 0)], dict(tokens=True, hidden=8)),
+        ("gru, dot, full", (3, 2, 5), dict(cell="gru", scorer="dot", **full), [(12, 2), (7, 2)], {}),
+        ("cosine, softmax, one hop", (2, 1, 4), dict(scorer="cosine", sparsifier="softmax", **one), [(9, 1), (6, 1)],
+         dict(hidden=6)),
+        ("dot, softmax, full", (3, 3, 6), dict(scorer="dot", sparsifier="softmax", **full), [(15, 0), (8, 0)],
+         dict(tokens=True)),
+        ("capacity, oldest", (2, 1, 4), dict(capacity=4), [(9, 0), (6, 0)], dict(hidden=7)),
+        ("novelty, least attended, full, one hop", (2, 1, 5), dict(capacity=4, evict="least-attended", **novel, **full_one),
+         [(14, 0), (7, 0)], dict(tokens=True)),
+        ("three calls", (2, 1, 4), {}, [(6, 1), (5, 1), (6, 1)], dict(batch=3)),
+        ("three calls, one of one step, full", (3, 1, 5), full, [(7, 0), (1, 0), (8, 0)], dict(hidden=8)),
+        ("three calls, the second with another phase", (2, 1, 4), one, [(6, 0), (5, 1), (6, 1)], dict(tokens=True)),
+        ("three calls, the third with another phase", (2, 1, 4), dict(cell="gru"), [(7, 2), (5, 2), (6, 3)], {}),
+        ("three calls, gru, cosine, softmax, novelty, capacity", (2, 1, 5), dict(cell="gru", scorer="cosine",
+         sparsifier="softmax", capacity=5, **novel, **full), [(7, 0), (6, 0), (6, 0)], dict(hidden=6)),
+    ]
+    return [
+        Case(f"R21: {description}", Options(*numbers, trunc_phase=calls[-1][1], credit_across_calls=True, **options),
+             time=calls[-1][0], earlier=tuple(calls[:-1]), tells_slots=True, **shape)
+        for description, numbers, options, calls, shape in settings
+    ]

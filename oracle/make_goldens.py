@@ -13,7 +13,8 @@ import itertools
 import json
 import struct
 import sys
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -111,12 +112,15 @@ def draw_state(case: Case, random: np.random.Generator, weights: Weights) -> Sta
     )
 
 
-def evaluate(tensors: dict[str, torch.Tensor], options: Options, dtype: torch.dtype) -> tuple[dict, Output]:
-    """Outputs and gradients in the form that is stored, and the result of the reference."""
+def evaluate(tensors: dict[str, torch.Tensor], options: Options, dtype: torch.dtype,
+             state: State | None = None) -> tuple[dict, Output]:
+    """Outputs and gradients in the form that is stored, and the result of the reference.
+
+    The call starts from `state`, or from the state in `tensors`, or from fresh rows.
+    """
     cast = {n: t.to(dtype) if t.is_floating_point() else t for n, t in tensors.items()}
     leaves = {n: cast[n].clone().requires_grad_() for n in (*Weights._fields, "x") if n in cast}
     weights = Weights(**{name: leaf for name, leaf in leaves.items() if name != "x"})
-    state = None
     if "state/h" in cast:
         state = State(**{name: cast.get(f"state/{name}") for name in State._fields})
     output = sab_lstm(leaves["x"] if "x" in leaves else cast["tokens"], weights, options, state)
@@ -125,7 +129,7 @@ def evaluate(tensors: dict[str, torch.Tensor], options: Options, dtype: torch.dt
 
     results = {"out/hidden": output.hidden.detach(), "out/summary": output.summary.detach()}
     for name, value in output.state._asdict().items():
-        if value is not None:
+        if isinstance(value, torch.Tensor):
             results[f"out/final_{name}" if name in ("h", "c") else f"out/{name}"] = value
     for name, leaf in leaves.items():
         grad = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
@@ -184,6 +188,13 @@ def complaint(results, narrow_results) -> str | None:
     return None
 
 
+def same_gradients(changed, results) -> bool:
+    """Whether a test could hardly tell one result from the other."""
+    difference = max((changed[key] - results[key]).abs().max().item() / gradient_scale(results, key)
+                     for key in results if key.startswith("grad/"))
+    return difference < 30 * GRADIENT_TOLERANCE
+
+
 def indifferent_to(tensors, results, case: Case) -> str | None:
     """An option that could be ignored without changing the gradients: then the case would not test it."""
     options = case.options
@@ -207,10 +218,7 @@ def indifferent_to(tensors, results, case: Case) -> str | None:
     for name, value in others.items():
         if name in case.indifferent:
             continue
-        changed, _ = evaluate(tensors, replace(options, **{name: value}), torch.float64)
-        difference = max((changed[key] - results[key]).abs().max().item() / gradient_scale(results, key)
-                         for key in results if key.startswith("grad/"))
-        if difference < 30 * GRADIENT_TOLERANCE:
+        if same_gradients(evaluate(tensors, replace(options, **{name: value}), torch.float64)[0], results):
             return f"{name} makes no difference"
     return None
 
@@ -236,7 +244,9 @@ def make_case(case: Case, number: int, attempt: int):
 
 def metadata_of(case: Case, attempt: int) -> str:
     shape = {name: getattr(case, name) for name in ("batch", "time", "inputs", "hidden", "tokens")}
-    return json.dumps({"description": case.description, **shape, **asdict(case.options), "attempt": attempt})
+    options = asdict(case.options)
+    del options["credit_across_calls"]  # no case of this file has more than one call
+    return json.dumps({"description": case.description, **shape, **options, "attempt": attempt})
 
 
 def serialise(tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> bytes:
@@ -250,56 +260,64 @@ def serialise(tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> byt
     return struct.pack("<Q", len(text)) + text + content[8 + length :]
 
 
-def make_all(attempts: list[int] | None):
-    """All tensors and metadata. `attempts` are those of an existing file, to avoid a new search."""
-    tensors, metadata = {}, {"command": "python make_goldens.py", "torch": torch.__version__.split("+")[0]}
-    for number, case in enumerate(all_cases()):
-        candidates = itertools.count() if attempts is None else [attempts[number]]
-        for attempt in candidates:
-            case_tensors, reason = make_case(case, number, attempt)
-            if reason is None:
-                break
-            if attempt > 2000 or attempts is not None:
-                sys.exit(f"case {number} ({case}): {reason}")
-        name = f"case_{number:03}"
-        tensors |= {f"{name}/{key}": value.contiguous() for key, value in case_tensors.items()}
-        metadata[name] = metadata_of(case, attempt)
-    return tensors, metadata
+@dataclass(frozen=True)
+class GoldenFile:
+    """A file of goldens: its cases, how one is made, and what the metadata says about it."""
 
+    path: Path
+    command: str
+    cases: list[Case]
+    make: Callable  # of a case, its number and the attempt: the tensors to store, or the reason to reject this attempt
+    describe: Callable  # of a case and the attempt: the metadata
 
-def check():
-    with safe_open(GOLDENS, "pt") as file:
-        committed_metadata = file.metadata()
-        committed = {name: file.get_tensor(name) for name in file.keys()}
-    names = sorted(name for name in committed_metadata if name.startswith("case_"))
-    if len(names) != len(all_cases()):
-        sys.exit(f"the file has {len(names)} cases, the list has {len(all_cases())}")
-    tensors, metadata = make_all([json.loads(committed_metadata[name])["attempt"] for name in names])
-    if serialise(tensors, metadata) == GOLDENS.read_bytes():
-        print(f"{len(names)} cases, identical to the last bit")
-        return
-    # Another processor or library version rounds tanh and exp differently in the last place.
-    if any(metadata[name] != committed_metadata[name] for name in names) or tensors.keys() != committed.keys():
-        sys.exit("the configurations differ: run make_goldens.py again")
-    worst = max((value.double() - committed[name].double()).abs().max().item() for name, value in tensors.items())
-    if not worst < 1e-9:
-        sys.exit(f"the goldens differ by {worst:.1e}")
-    print(f"{len(names)} cases, the same within {worst:.1e}")
+    def make_all(self, attempts: list[int] | None):
+        """All tensors and metadata. `attempts` are those of an existing file, to avoid a new search."""
+        tensors, metadata = {}, {"command": f"python {self.command}", "torch": torch.__version__.split("+")[0]}
+        for number, case in enumerate(self.cases):
+            candidates = itertools.count() if attempts is None else [attempts[number]]
+            for attempt in candidates:
+                case_tensors, reason = self.make(case, number, attempt)
+                if reason is None:
+                    break
+                if attempt > 2000 or attempts is not None:
+                    sys.exit(f"case {number} ({case}): {reason}")
+            name = f"case_{number:03}"
+            tensors |= {f"{name}/{key}": value.contiguous() for key, value in case_tensors.items()}
+            metadata[name] = self.describe(case, attempt)
+        return tensors, metadata
 
+    def check(self):
+        with safe_open(self.path, "pt") as file:
+            committed_metadata = file.metadata()
+            committed = {name: file.get_tensor(name) for name in file.keys()}
+        names = sorted(name for name in committed_metadata if name.startswith("case_"))
+        if len(names) != len(self.cases):
+            sys.exit(f"the file has {len(names)} cases, the list has {len(self.cases)}")
+        tensors, metadata = self.make_all([json.loads(committed_metadata[name])["attempt"] for name in names])
+        if serialise(tensors, metadata) == self.path.read_bytes():
+            print(f"{len(names)} cases, identical to the last bit")
+            return
+        # Another processor or library version rounds tanh and exp differently in the last place.
+        if any(metadata[name] != committed_metadata[name] for name in names) or tensors.keys() != committed.keys():
+            sys.exit(f"the configurations differ: run {self.command} again")
+        worst = max((value.double() - committed[name].double()).abs().max().item() for name, value in tensors.items())
+        if not worst < 1e-9:
+            sys.exit(f"the goldens differ by {worst:.1e}")
+        print(f"{len(names)} cases, the same within {worst:.1e}")
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare with the file that is there")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    if arguments.check:
-        check()
-        return
-    content = serialise(*make_all(None))
-    GOLDENS.parent.mkdir(exist_ok=True)
-    GOLDENS.write_bytes(content)
-    print(f"{len(all_cases())} cases, {len(content):,} bytes")
+    def main(self, description: str):
+        parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--check", action="store_true", help="compare with the file that is there")
+        arguments = parser.parse_args()
+        torch.set_num_threads(1)
+        if arguments.check:
+            self.check()
+            return
+        content = serialise(*self.make_all(None))
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_bytes(content)
+        print(f"{len(self.cases)} cases, {len(content):,} bytes")
 
 
 if __name__ == "__main__":
-    main()
+    GoldenFile(GOLDENS, "make_goldens.py", all_cases(), make_case, metadata_of).main(__doc__)

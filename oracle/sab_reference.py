@@ -1,7 +1,7 @@
 """The model in plain PyTorch: the specification as a program.
 
 It is written to be read and trusted, not to be fast. Every row of a batch runs by itself, one step at a time, and a `detach`
-marks each place that gradient does not pass. The rule numbers (R1 to R18) are those of the model's specification;
+marks each place that gradient does not pass. The rule numbers (R1 to R18, R21) are those of the model's specification;
 "Algorithm 1" is the algorithm of the paper *Sparse Attentive Backtracking*.
 
 A model has four parts: a cell, a scorer, a sparsifier and a store. Each variant of a part is one small function; `CELLS`,
@@ -73,6 +73,7 @@ class Options:
     novelty: float | None = None  # for `store = "novelty"`: how much a state must differ from the last stored one
     capacity: int | None = None  # the largest number of memories besides the null slot; None: no limit
     evict: str = "oldest"  # or "least-attended": which memory makes room
+    credit_across_calls: bool = False  # gradient enters the steps that led to carried memories (R21)
 
     def __post_init__(self):
         assert self.k_top == "all" or self.k_top >= 0
@@ -84,6 +85,7 @@ class Options:
         assert self.store == "every" or self.store == "novelty" and self.novelty >= 0
         assert self.capacity is None or self.capacity >= 1
         assert self.evict in ("oldest", "least-attended")
+        assert not self.credit_across_calls or self.k_trunc and self.k_top != 0 and self.mental_updates
 
     def can_store_after(self, step: int) -> bool:
         """R2, R18. A model without attention stores nothing and keeps the memories it was given."""
@@ -92,6 +94,31 @@ class Options:
     def cuts_after(self, step: int) -> bool:
         """R9: no gradient from step + 1 back to step on the sequential path."""
         return self.k_trunc is not None and (step + self.trunc_phase) % self.k_trunc == 0
+
+    def grid(self) -> tuple[int, int]:
+        """R21: what decides where truncation points lie. Only for a number `k_trunc`."""
+        return self.k_trunc, self.trunc_phase % self.k_trunc
+
+
+class Segment(NamedTuple):
+    """R21: steps after a truncation point, and the state at that point. All of it is data."""
+
+    h: Tensor  # [hidden]
+    c: Tensor | None  # [hidden]
+    inputs: tuple[Tensor, ...] = ()
+    summaries: tuple[Tensor, ...] = ()  # each [hidden]
+
+    def and_then(self, x: Tensor, summary: Tensor) -> "Segment":
+        """The segment with one more step."""
+        return self._replace(inputs=(*self.inputs, x.detach()), summaries=(*self.summaries, summary.detach()))
+
+
+class Segments(NamedTuple):
+    """R21: what a state keeps for credit across calls."""
+
+    slots: list[list[Segment | None]]  # of each row, for each slot the steps that led to it; None for the null slot
+    since_cut: list[Segment]  # of each row, the steps after the latest truncation point
+    grid: tuple[int, int]  # of the call that left them
 
 
 class State(NamedTuple):
@@ -104,10 +131,18 @@ class State(NamedTuple):
     steps: Tensor  # [batch], int64: how many steps the row has seen
     slot_steps: Tensor  # [batch, slots], int64: after which step each was stored, 0 for the null slot; padded with -1
     received: Tensor  # [batch, slots]: the decayed sum of the weights each has received (R18); padded with 0
+    segments: Segments | None = None  # only with `credit_across_calls`
+
+
+class Replayed(NamedTuple):
+    """R21: a carried memory whose steps were computed again."""
+
+    memory: Tensor  # [hidden]; after the backward pass, `memory.grad` is the gradient that entered it, if any did
+    drift: float  # |replayed - stored| / |stored|
 
 
 class Output(NamedTuple):
-    """The last three are detached, for inspection: the numbers on which the choices depended."""
+    """The last four are for inspection. All but `replayed` are detached: the numbers on which the choices depended."""
 
     hidden: Tensor  # h, [batch, time, hidden]
     summary: Tensor  # s, [batch, time, hidden]
@@ -115,6 +150,7 @@ class Output(NamedTuple):
     scores: list[list[Tensor]]  # a, for every row and step one value for each memory
     novelties: list[list[float]]  # |h - last| / |h|, for every row and every state that could be stored
     contenders: list[list[Tensor]]  # for every row and least-attended eviction, the received weights of the memories
+    replayed: list[Replayed]  # of all rows, the carried memories with segments
 
 
 def fresh_state(batch: int, hidden: int, dtype: torch.dtype, cell: str = "lstm") -> State:
@@ -238,6 +274,7 @@ class Slot(NamedTuple):
     memory: Tensor  # [hidden]
     step: int
     received: Tensor  # a scalar, detached
+    segment: Segment | None = None  # the steps that led to it, only with `credit_across_calls`
 
 
 class Row(NamedTuple):
@@ -252,6 +289,7 @@ class Row(NamedTuple):
     c: Tensor | None
     slots: list[Slot]
     steps: int
+    since_cut: Segment | None
 
 
 def is_wanted(h: Tensor, slots: list[Slot], options: Options, novelties: list[float]) -> bool:
@@ -277,11 +315,13 @@ def with_room(slots: list[Slot], options: Options, contenders: list[Tensor]) -> 
     return [null_slot, *(slot for slot in stored if slot is not evicted)]
 
 
-def run_row(inputs: Tensor, weights: Weights, options: Options, h, c, slots: list[Slot], steps: int) -> Row:
+def run_row(inputs: Tensor, weights: Weights, options: Options, h, c, slots: list[Slot], steps: int,
+            since_cut: Segment | None) -> Row:
     """Algorithm 1 over one sequence, [time, input] or [time], from a state that is data to it.
 
     With `hops = "one"` (R12) a second recurrence runs beside the first. Its values are the same, but its summaries are
     constants. Memories come from this recurrence, so gradient that enters a memory finds only the sequential path.
+    `since_cut` grows with every step and starts anew at truncation points (R21). Without credit across calls it is None.
     """
     hidden, summaries, all_scores, novelties, contenders = [], [], [], [], []
     cell = CELLS[options.cell]
@@ -300,6 +340,8 @@ def run_row(inputs: Tensor, weights: Weights, options: Options, h, c, slots: lis
         h = h_hat + summary  # R7
         hidden.append(h)
         summaries.append(summary)
+        if since_cut is not None:
+            since_cut = since_cut.and_then(x, summary)
 
         if options.hops == "one":
             skipped_h_hat, skipped_c = cell(projected_input, skipped_h, skipped_c, weights)
@@ -309,12 +351,37 @@ def run_row(inputs: Tensor, weights: Weights, options: Options, h, c, slots: lis
 
         steps += 1
         if options.can_store_after(steps) and is_wanted(h, slots, options, novelties):
-            slots = [*with_room(slots, options, contenders), Slot(skipped_h, steps, torch.zeros_like(h[0].detach()))]
+            new = Slot(skipped_h, steps, torch.zeros_like(h[0].detach()), since_cut)
+            slots = [*with_room(slots, options, contenders), new]
         if options.cuts_after(steps):  # after storing, so that the memory keeps its own past
             h, skipped_h = h.detach(), skipped_h.detach()
             if c is not None:
                 c, skipped_c = c.detach(), skipped_c.detach()
-    return Row(hidden, summaries, all_scores, novelties, contenders, h, c, slots, steps)
+            if since_cut is not None:
+                since_cut = Segment(h, c)
+    return Row(hidden, summaries, all_scores, novelties, contenders, h, c, slots, steps, since_cut)
+
+
+def replay(segment: Segment, weights: Weights, cell: str) -> Tensor:
+    """R21: the state after a segment, [hidden], with the present weights and the summaries of the time."""
+    h, c = segment.h, segment.c
+    for x, summary in zip(segment.inputs, segment.summaries, strict=True):
+        h_hat, c = CELLS[cell](project_input(x, weights), h, c, weights)
+        h = h_hat + summary
+    return h
+
+
+def carried_slot(slot: Slot, weights: Weights, options: Options, replayed: list[Replayed]) -> Slot:
+    """R21: a slot of an earlier call. Its value is the stored one; its gradient is that of the replay."""
+    if not options.credit_across_calls or slot.segment is None:
+        return slot
+    again = replay(slot.segment, weights, options.cell)
+    memory = slot.memory + (again - again.detach())
+    if memory.requires_grad:
+        memory.retain_grad()
+    drift = (again.detach() - slot.memory).norm() / slot.memory.norm()
+    replayed.append(Replayed(memory, drift.item()))
+    return slot._replace(memory=memory)
 
 
 def sab_lstm(inputs: Tensor, weights: Weights, options: Options, state: State | None = None) -> Output:
@@ -323,13 +390,18 @@ def sab_lstm(inputs: Tensor, weights: Weights, options: Options, state: State | 
     if state is None:
         state = fresh_state(len(inputs), weights.weight_hh.shape[1], weights.weight_hh.dtype, options.cell)
     assert (state.c is not None) == has_c, "the state is that of another cell"
-    h, memory, received = state.h.detach(), state.memory.detach(), state.received.detach()
-    rows = []
+    h, memory, received, kept = state.h.detach(), state.memory.detach(), state.received.detach(), state.segments
+    rows, replayed = [], []
     for row in range(len(inputs)):
         c = state.c[row].detach() if has_c else None
-        slots = [Slot(memory[row, slot], int(state.slot_steps[row, slot]), received[row, slot])
-                 for slot in range(state.slots[row])]
-        rows.append(run_row(inputs[row], weights, options, h[row], c, slots, int(state.steps[row])))
+        slots = [Slot(memory[row, slot], int(state.slot_steps[row, slot]), received[row, slot],
+                      kept.slots[row][slot] if kept is not None else None) for slot in range(state.slots[row])]
+        slots = [carried_slot(slot, weights, options, replayed) for slot in slots]
+        since_cut = None
+        if options.credit_across_calls:  # another grid begins new segments
+            goes_on = kept is not None and kept.grid == options.grid()
+            since_cut = kept.since_cut[row] if goes_on else Segment(h[row], c)
+        rows.append(run_row(inputs[row], weights, options, h[row], c, slots, int(state.steps[row]), since_cut))
 
     def padded(values: list[Tensor], padding: int = 0) -> Tensor:
         return torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=padding)
@@ -345,10 +417,13 @@ def sab_lstm(inputs: Tensor, weights: Weights, options: Options, state: State | 
             steps=torch.tensor([row.steps for row in rows]),
             slot_steps=padded([torch.tensor([slot.step for slot in row.slots]) for row in rows], padding=-1),
             received=padded([torch.stack([slot.received for slot in row.slots]) for row in rows]),
+            segments=Segments([[slot.segment for slot in row.slots] for row in rows], [row.since_cut for row in rows],
+                              options.grid()) if options.credit_across_calls else None,
         ),
         scores=[row.scores for row in rows],
         novelties=[row.novelties for row in rows],
         contenders=[row.contenders for row in rows],
+        replayed=replayed,
     )
 
 

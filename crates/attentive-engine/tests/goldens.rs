@@ -3,7 +3,7 @@
 mod common;
 
 use attentive_engine::{
-    Cell, Evict, Hops, InstructionSet, KTop, Model, Replay, RowStart, ScoreGradient, Scorer, Sparsifier, Store,
+    Cell, Drift, Evict, Hops, InstructionSet, KTop, Model, Replay, RowStart, ScoreGradient, Scorer, Sparsifier, Store,
     StoreRule,
 };
 use common::{Example, Input, State};
@@ -22,8 +22,9 @@ struct Tensor<T> {
 }
 
 impl GoldenFile {
-    fn read() -> Self {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../oracle/goldens/sab_lstm.safetensors");
+    fn read(name: &str) -> Self {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../oracle/goldens");
+        let path = format!("{folder}/{name}.safetensors");
         let mut bytes = std::fs::read(path).expect("the goldens are committed");
         let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
         let data = bytes.split_off(8 + length);
@@ -39,16 +40,39 @@ impl GoldenFile {
         let values = numbers.map(|bytes| read(bytes.try_into().expect("eight bytes"))).collect();
         Some(Tensor { shape: list("shape"), values })
     }
+
+    fn cases(&self) -> Vec<Case<'_>> {
+        let metadata = self.header["__metadata__"].as_object().expect("metadata");
+        let cases = metadata.iter().filter(|(name, _)| name.starts_with("case_"));
+        let case = |(name, what): (&String, &Value)| {
+            let meta = serde_json::from_str(what.as_str().expect("a string")).expect("JSON");
+            Case { file: self, name: name.clone(), meta }
+        };
+        cases.map(case).collect()
+    }
 }
 
-/// One case of the file.
+/// One case of the file, or an earlier call of a case.
 struct Case<'a> {
     file: &'a GoldenFile,
-    name: &'a str,
+    name: String,
     meta: Value,
 }
 
 impl Case<'_> {
+    /// The calls before the one with a gradient (R21).
+    fn earlier(&self) -> Vec<Self> {
+        let calls = self.meta["earlier"].as_array().into_iter().flatten();
+        let call = |(number, own): (usize, &Value)| {
+            let mut meta = self.meta.clone();
+            for (key, value) in own.as_object().expect("what the call has for itself") {
+                meta[key] = value.clone();
+            }
+            Self { file: self.file, name: format!("{}/call_{number}", self.name), meta }
+        };
+        calls.enumerate().map(call).collect()
+    }
+
     fn floats(&self, name: &str) -> Option<Tensor<f64>> {
         self.file.tensor(&format!("{}/{name}", self.name), "F64", f64::from_le_bytes)
     }
@@ -107,6 +131,7 @@ impl Case<'_> {
                 ScoreGradient::Weights
             },
             hops: if self.meta["hops"] == "one" { Hops::One } else { Hops::All },
+            credit_across_calls: self.meta["credit_across_calls"] == true,
             ..Model::new(size("inputs"), size("hidden"))
         }
     }
@@ -157,7 +182,9 @@ impl Case<'_> {
                 None => Input::Dense(self.narrow("x")),
             },
             state,
-            adjoints: [self.narrow("cotangent/hidden"), self.narrow("cotangent/summary")],
+            // An earlier call has none.
+            adjoints: ["hidden", "summary"]
+                .map(|of| self.floats(&format!("cotangent/{of}")).map_or_else(Vec::new, |d| narrow(d.values))),
             instructions,
             replay: Replay::Auto,
         }
@@ -174,7 +201,15 @@ fn difference(got: &[f32], right: &[f64], least: f64) -> f64 {
 fn check_case(case: &Case<'_>, instructions: InstructionSet) {
     let (what, example) = (format!("{} {}", case.name, case.meta), case.example(instructions));
     let model = example.model;
-    let got = example.run(2, true).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let weights = |example: &Example| example.weights(1).expect("good weights");
+    let mut state = example.state.of_engine(&model).unwrap_or_else(|error| panic!("{what}: {error}"));
+    for earlier in case.earlier() {
+        let earlier = earlier.example(instructions);
+        state =
+            earlier.run_from(state, &weights(&earlier), 2, false).unwrap_or_else(|error| panic!("{what}: {error}")).1;
+    }
+    let got = example.run_from(state, &weights(&example), 2, true);
+    let got = got.unwrap_or_else(|error| panic!("{what}: {error}")).0;
     let after = &got.after;
     let mut outputs = vec![("out/hidden", &got.hidden), ("out/summary", &got.summary), ("out/final_h", &after.hidden)];
     if model.cell.carries() {
@@ -196,6 +231,19 @@ fn check_case(case: &Case<'_>, instructions: InstructionSet) {
     for ((name, gradient), right) in got.gradients.iter().zip(&right) {
         let off = difference(gradient, right, (0.01 * largest).max(f64::MIN_POSITIVE));
         assert!(off <= 1e-4, "{what}: the gradient of {name} is off by {off:e}");
+    }
+    check_drift(case, got.drift, &what);
+}
+
+/// The drift of the memories that gradient entered is the first of two in the file.
+fn check_drift(case: &Case<'_>, got: Option<Drift>, what: &str) {
+    let right = case.floats("out/drift").map(|drift| drift.values);
+    assert_eq!(got.is_some(), right.is_some(), "{what}");
+    if let (Some(got), Some(right)) = (got, right) {
+        let memories = case.integers("out/drift_memories").expect("the number of memories").values[0];
+        assert_eq!(got.memories as i64, memories, "{what}");
+        let off = (got.mean - right[0]).abs().max((got.most - right[1]).abs());
+        assert!(off <= 1e-5, "{what}: {got:?} is off by {off:e}");
     }
 }
 
@@ -219,15 +267,8 @@ fn check_memories(case: &Case<'_>, model: &Model, after: &State, what: &str) {
 }
 
 fn check_all(instructions: InstructionSet) {
-    let file = GoldenFile::read();
-    let metadata = file.header["__metadata__"].as_object().expect("metadata");
-    let cases = metadata.iter().filter(|(name, _)| name.starts_with("case_"));
-    let cases: Vec<Case<'_>> = cases
-        .map(|(name, what)| {
-            let meta = serde_json::from_str(what.as_str().expect("a string")).expect("JSON");
-            Case { file: &file, name, meta }
-        })
-        .collect();
+    let file = GoldenFile::read("sab_lstm");
+    let cases = file.cases();
     assert!(cases.len() >= 80, "only {} goldens", cases.len());
     // From case 80 on, the file covers every part.
     let has = |key: &str, name: &str| cases.iter().any(|case| case.meta[key] == name);
@@ -241,6 +282,14 @@ fn check_all(instructions: InstructionSet) {
     cases.iter().for_each(|case| check_case(case, instructions));
 }
 
+fn check_credit(instructions: InstructionSet) {
+    let file = GoldenFile::read("credit");
+    let cases = file.cases();
+    assert!(cases.len() >= 18, "only {} goldens", cases.len());
+    assert!(cases.iter().all(|case| case.model().credit_across_calls && !case.earlier().is_empty()));
+    cases.iter().for_each(|case| check_case(case, instructions));
+}
+
 #[test]
 fn the_engine_agrees_with_pytorch() {
     check_all(InstructionSet::Detect);
@@ -249,4 +298,14 @@ fn the_engine_agrees_with_pytorch() {
 #[test]
 fn the_engine_without_vector_instructions_agrees_with_pytorch() {
     check_all(InstructionSet::Baseline);
+}
+
+#[test]
+fn r21_credit_across_calls_agrees_with_pytorch() {
+    check_credit(InstructionSet::Detect);
+}
+
+#[test]
+fn r21_credit_without_vector_instructions_agrees_with_pytorch() {
+    check_credit(InstructionSet::Baseline);
 }

@@ -5,18 +5,29 @@ mod common;
 use attentive::{
     Evict, ForwardOptions, Hops, InstructionSet, KTop, Path, SabLstmConfig, SabState, SabStateRecord, ScoreGradient,
 };
+use attentive_engine::Drift;
 use burn::tensor::{DType, Device, TensorData};
 use common::{Array, Input, Parameters, Run, compare, difference, run};
 use serde_json::Value;
 
+/// A call before the one with a gradient (R21).
+struct EarlierCall {
+    config: SabLstmConfig,
+    parameters: Parameters,
+    input: Input,
+}
+
 struct Golden {
     name: String,
+    earlier: Vec<EarlierCall>,
     config: SabLstmConfig,
     parameters: Parameters,
     input: Input,
     state: Option<SabStateRecord>,
     adjoints: [Array; 2],
     right: Run,
+    /// The drift of all carried memories that have segments; `right` has that of those that gradient entered.
+    drift_of_all: Option<Drift>,
 }
 
 /// A safetensors file: the length of a JSON header, the header, the data.
@@ -26,8 +37,9 @@ struct GoldenFile {
 }
 
 impl GoldenFile {
-    fn read() -> Self {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../oracle/goldens/sab_lstm.safetensors");
+    fn read(name: &str) -> Self {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../oracle/goldens");
+        let path = format!("{folder}/{name}.safetensors");
         let mut bytes = std::fs::read(path).expect("the goldens are committed");
         let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
         let data = bytes.split_off(8 + length);
@@ -68,6 +80,23 @@ impl GoldenFile {
         rows.map(|(row, slots)| row[..slots as usize].iter().map(|x| *x as f32).collect()).collect()
     }
 
+    /// The inputs in a folder.
+    fn input(&self, folder: &str) -> Input {
+        match self.numbers(&format!("{folder}/tokens"), "I64", i64::from_le_bytes) {
+            Some((shape, tokens)) => Input::Tokens { shape: [shape[0], shape[1]], tokens },
+            None => Input::Dense(self.array(&format!("{folder}/x")).expect("dense inputs")),
+        }
+    }
+
+    /// The drift of the memories that gradient entered, and of all carried memories that have segments.
+    fn drifts(&self, case: &str) -> Option<[Drift; 2]> {
+        let drift = self.array(&format!("{case}/out/drift"))?.values;
+        let memories = self.integers(&format!("{case}/out/drift_memories")).expect("the number of memories");
+        let of =
+            |kind: usize| Drift { memories: memories[kind] as usize, mean: drift[2 * kind], most: drift[2 * kind + 1] };
+        Some([of(0), of(1)])
+    }
+
     /// Whether no row of a case starts without its null slot.
     fn has_null_slots(&self, case: &str) -> bool {
         let description = self.header["__metadata__"][case].as_str().expect("a string");
@@ -78,16 +107,17 @@ impl GoldenFile {
     }
 }
 
-fn load() -> Vec<Golden> {
-    let file = GoldenFile::read();
+/// The goldens of a file, except for those with rows without a null slot.
+fn load(file: &str, without_null_slot: &[&str]) -> Vec<Golden> {
+    let file = GoldenFile::read(file);
     let metadata = file.header["__metadata__"].as_object().expect("metadata");
     let mut cases: Vec<_> = metadata.iter().filter(|(name, _)| name.starts_with("case_")).collect();
     cases.sort_by_key(|(name, _)| name.to_string());
     let cases = cases.into_iter().map(|(name, description)| (name, description.as_str().expect("a string")));
-    // A state of this library always holds the null slot; the rows of two goldens have dropped it.
+    // A state of this library always holds the null slot.
     let (kept, left_out): (Vec<_>, Vec<_>) = cases.partition(|(name, _)| file.has_null_slots(name));
     let left_out: Vec<&str> = left_out.into_iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(left_out, ["case_069", "case_135"], "rows without a null slot");
+    assert_eq!(left_out, without_null_slot, "rows without a null slot");
     kept.into_iter().map(|(name, what)| golden(&file, name, what)).collect()
 }
 
@@ -112,7 +142,8 @@ fn config_of(meta: &Value) -> SabLstmConfig {
         } else {
             ScoreGradient::Weights
         })
-        .with_hops(if meta["hops"] == "one" { Hops::One } else { Hops::All });
+        .with_hops(if meta["hops"] == "one" { Hops::One } else { Hops::All })
+        .with_credit_across_calls(meta["credit_across_calls"] == true);
     let novelty = meta["novelty"].as_f64().unwrap_or(config.novelty);
     SabLstmConfig { novelty, ..config }
 }
@@ -134,10 +165,13 @@ fn golden(file: &GoldenFile, name: &str, description: &str) -> Golden {
         layer.declared().iter().map(|own| (own.name, array(own.name, own.shape.len()))).collect()
     };
     let hidden = get("out/hidden");
-    let input = match file.integers(&format!("{name}/tokens")) {
-        Some(tokens) => Input::Tokens { shape: [hidden.shape[0], hidden.shape[1]], tokens },
-        None => Input::Dense(get("x")),
+    let earlier = |(number, own): (usize, &Value)| EarlierCall {
+        config: config.clone().with_trunc_phase(own["trunc_phase"].as_u64().expect("phase") as usize),
+        parameters: Parameters(named(&format!("call_{number}/"))),
+        input: file.input(&format!("{name}/call_{number}")),
     };
+    let earlier = meta["earlier"].as_array().into_iter().flatten().enumerate().map(earlier).collect();
+    let drifts = file.drifts(name);
     let data = |array: Array| TensorData::new(array.values, array.shape);
     let counted = config.capacity.is_some() && config.evict == Evict::LeastAttended;
     let state = steps("state/steps").map(|steps| {
@@ -176,10 +210,20 @@ fn golden(file: &GoldenFile, name: &str, description: &str) -> Golden {
         received: if counted { file.received(&format!("{name}/out")) } else { vec![Vec::new(); steps.len()] },
         steps,
         gradients,
+        drift: drifts.map(|[entered, _]| entered),
     };
     let adjoints = [get("cotangent/hidden"), get("cotangent/summary")];
-    let parameters = Parameters(named(""));
-    Golden { name: format!("{name} {description}"), config, parameters, input, state, adjoints, right }
+    Golden {
+        name: format!("{name} {description}"),
+        earlier,
+        parameters: Parameters(named("")),
+        input: file.input(name),
+        config,
+        state,
+        adjoints,
+        right,
+        drift_of_all: drifts.map(|[_, all]| all),
+    }
 }
 
 /// In a state without slot steps a row holds every memory; PyTorch's plain LSTM has stored none.
@@ -191,7 +235,18 @@ fn with_room(memory: Array, steps: &[u64], k_att: usize) -> Array {
     Array::new(&[batch, room, units], values.collect())
 }
 
-fn state_of(golden: &Golden, dtype: DType) -> Option<SabState> {
+/// The state before the call with a gradient.
+fn state_of(golden: &Golden, dtype: DType, options: &ForwardOptions) -> Option<SabState> {
+    let device = Device::flex().autodiff();
+    let go_on = |state: Option<SabState>, call: &EarlierCall| {
+        let (input, _) = call.input.tensor(dtype, &device);
+        let out = call.parameters.layer(&call.config, dtype, &device).forward_with(input, state, options);
+        Some(out.unwrap_or_else(|error| panic!("{}: {error}", golden.name)).state)
+    };
+    golden.earlier.iter().fold(given_state(golden, dtype), go_on)
+}
+
+fn given_state(golden: &Golden, dtype: DType) -> Option<SabState> {
     let mut record = golden.state.clone()?;
     for data in [&mut record.hidden, &mut record.memory].into_iter().chain(&mut record.cell) {
         *data = data.clone().convert_dtype(dtype);
@@ -199,16 +254,42 @@ fn state_of(golden: &Golden, dtype: DType) -> Option<SabState> {
     Some(SabState::from_record(record, &Device::flex()).unwrap_or_else(|error| panic!("{}: {error}", golden.name)))
 }
 
-fn check(dtype: DType, options: &ForwardOptions, outputs: f64, gradients: f64, floor: f64) {
-    let goldens = load();
-    assert!(goldens.len() >= 146, "only {} goldens", goldens.len());
-    for golden in &goldens {
-        let state = state_of(golden, dtype);
+/// How a path runs, and how close it comes.
+#[derive(Clone, Copy)]
+struct Setting {
+    path: Path,
+    dtype: DType,
+    instructions: InstructionSet,
+    outputs: f64,
+    gradients: f64,
+    /// The share of the largest gradient that a small one is compared with.
+    floor: f64,
+}
+
+const ENGINE: Setting = Setting {
+    path: Path::Fused,
+    dtype: DType::F32,
+    instructions: InstructionSet::Detect,
+    outputs: 1e-5,
+    gradients: 1e-4,
+    floor: 0.01,
+};
+const ENGINE_BASELINE: Setting = Setting { instructions: InstructionSet::Baseline, ..ENGINE };
+const PORTABLE_F32: Setting = Setting { path: Path::Portable, floor: 0.1, ..ENGINE };
+const PORTABLE_F64: Setting =
+    Setting { path: Path::Portable, dtype: DType::F64, outputs: 1e-10, gradients: 1e-9, ..ENGINE };
+
+fn check(goldens: &[Golden], setting: &Setting) {
+    let &Setting { path, dtype, instructions, outputs, gradients, floor } = setting;
+    let options = &ForwardOptions::new().with_path(path).with_instructions(instructions);
+    for golden in goldens {
+        let state = state_of(golden, dtype, options);
         let adjoints = [&golden.adjoints[0], &golden.adjoints[1]];
         let got = run(&golden.config, &golden.parameters, &golden.input, state, adjoints, dtype, options);
         if let Err(why) = compare(&got, &golden.right, outputs, gradients, floor) {
             panic!("{}: {why}", golden.name);
         }
+        check_drift(golden, got.drift, setting);
         if golden.config.k_top == KTop::Count(0) {
             continue;
         }
@@ -225,23 +306,59 @@ fn check(dtype: DType, options: &ForwardOptions, outputs: f64, gradients: f64, f
     }
 }
 
+/// The engine replays the memories that gradient enters, the portable path all that have segments.
+fn check_drift(golden: &Golden, got: Option<Drift>, setting: &Setting) {
+    let right = if setting.path == Path::Portable { golden.drift_of_all } else { golden.right.drift };
+    assert_eq!(got.is_some(), right.is_some(), "{}", golden.name);
+    if let (Some(got), Some(right)) = (got, right) {
+        let off = (got.mean - right.mean).abs().max((got.most - right.most).abs());
+        assert!(got.memories == right.memories && off <= 1e-5, "{}: {got:?} instead of {right:?}", golden.name);
+    }
+}
+
+fn check_one_call(setting: &Setting) {
+    // Two goldens have rows that have dropped the null slot.
+    let goldens = load("sab_lstm", &["case_069", "case_135"]);
+    assert!(goldens.len() >= 146, "only {} goldens", goldens.len());
+    check(&goldens, setting);
+}
+
+fn check_several_calls(setting: &Setting) {
+    let goldens = load("credit", &[]);
+    assert!(goldens.len() >= 18, "only {} goldens", goldens.len());
+    assert!(goldens.iter().all(|golden| golden.config.credit_across_calls && !golden.earlier.is_empty()));
+    check(&goldens, setting);
+}
+
 #[test]
 fn portable_path_in_f64_agrees_with_pytorch() {
-    check(DType::F64, &ForwardOptions::new().with_path(Path::Portable), 1e-10, 1e-9, 0.01);
+    check_one_call(&PORTABLE_F64);
 }
 
 #[test]
 fn portable_path_in_f32_agrees_with_pytorch() {
-    check(DType::F32, &ForwardOptions::new().with_path(Path::Portable), 1e-5, 1e-4, 0.1);
+    check_one_call(&PORTABLE_F32);
 }
 
 #[test]
 fn fused_path_agrees_with_pytorch() {
-    check(DType::F32, &ForwardOptions::new().with_path(Path::Fused), 1e-5, 1e-4, 0.01);
+    check_one_call(&ENGINE);
 }
 
 #[test]
 fn fused_path_without_vector_instructions_agrees_with_pytorch() {
-    let options = ForwardOptions::new().with_path(Path::Fused).with_instructions(InstructionSet::Baseline);
-    check(DType::F32, &options, 1e-5, 1e-4, 0.01);
+    check_one_call(&ENGINE_BASELINE);
+}
+
+#[test]
+fn r21_credit_across_calls_agrees_with_pytorch_on_the_portable_path() {
+    check_several_calls(&PORTABLE_F32);
+    // Segments hold single precision, whatever type the layer computes in.
+    check_several_calls(&Setting { gradients: 1e-6, ..PORTABLE_F64 });
+}
+
+#[test]
+fn r21_credit_across_calls_agrees_with_pytorch_on_the_engine() {
+    check_several_calls(&ENGINE);
+    check_several_calls(&ENGINE_BASELINE);
 }

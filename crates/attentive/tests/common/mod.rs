@@ -4,6 +4,7 @@
 pub mod parts;
 
 use attentive::{Cell, Evict, ForwardOptions, Parameter, SabInput, SabLstm, SabLstmConfig, SabOutput, SabState, Store};
+use attentive_engine::Drift;
 use burn::module::Param;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
@@ -198,6 +199,8 @@ pub struct Run {
     pub received: Vec<Vec<f32>>,
     /// By name, in Burn's layout: the parameters, then `x` for a dense input.
     pub gradients: Vec<(&'static str, Array)>,
+    /// Of the memories of earlier calls that were replayed (R21).
+    pub drift: Option<Drift>,
 }
 
 /// Runs forward and backward on the CPU with given adjoints of the outputs.
@@ -227,7 +230,7 @@ pub fn run_on(
         let gradient = x.grad(&grads).map_or_else(|| Array::of(&x.zeros_like()), |gradient| Array::of(&gradient));
         gradients.push(("x", gradient));
     }
-    let SabOutput { hidden, summary, state, .. } = out;
+    let SabOutput { hidden, summary, state, drift, .. } = out;
     Run {
         hidden: Array::of(&hidden),
         summary: Array::of(&summary),
@@ -238,6 +241,7 @@ pub fn run_on(
         slot_steps: (0..state.batch()).map(|row| state.slot_steps(row).to_vec()).collect(),
         received: (0..state.batch()).map(|row| state.received(row).to_vec()).collect(),
         gradients,
+        drift: drift.get(),
     }
 }
 
