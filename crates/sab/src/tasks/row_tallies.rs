@@ -4,9 +4,9 @@ use super::batch::{Answers, Batch};
 use super::tally::{Sums, Tally, judged};
 use crate::error::Result;
 
-/// The answers of sequences of at most this many steps are summed one by one, in the order of the sequences, as
-/// [`Tally::add`] sums those of a batch. Of longer sequences, each has a sum of its own. Neither depends on the
-/// stretches, or on which sequences run together.
+/// Where no sequence has more steps, the answers are summed one by one, in the order of the sequences, as [`Tally::add`]
+/// sums those of a batch. Otherwise each sequence has a sum of its own. Neither depends on the stretches, or on which
+/// sequences run together.
 const ONE_BY_ONE: usize = 200_000;
 
 /// The answers to some sequences that run together. A stretch holds the next steps of all of them, but the bits of a sum
@@ -14,6 +14,7 @@ const ONE_BY_ONE: usize = 200_000;
 #[derive(Debug)]
 pub struct RowTallies {
     steps: usize,
+    one_by_one: bool,
     rows: Vec<Row>,
     classes: bool,
 }
@@ -29,14 +30,14 @@ struct Row {
 }
 
 impl RowTallies {
-    /// For `rows` sequences of `steps` steps.
-    pub fn new(rows: usize, steps: usize) -> Self {
-        Self { steps, rows: vec![Row::default(); rows], classes: false }
+    /// For `rows` sequences of `steps` steps, where the longest of all sequences has `longest`.
+    pub fn new(rows: usize, steps: usize, longest: usize) -> Self {
+        Self { steps, one_by_one: longest <= ONE_BY_ONE, rows: vec![Row::default(); rows], classes: false }
     }
 
-    /// Bytes that a sequence of `steps` steps takes until it is counted.
-    pub fn bytes_a_row(steps: usize) -> usize {
-        if steps <= ONE_BY_ONE { steps * size_of::<f64>() } else { size_of::<Row>() }
+    /// Bytes that the longest sequence takes until it is counted.
+    pub fn bytes_a_row(longest: usize) -> usize {
+        if longest <= ONE_BY_ONE { longest * size_of::<f64>() } else { size_of::<Row>() }
     }
 
     /// Adds the outputs `[answers, outputs]` of the stretch that begins at step `first`, graded as `tally` grades. An
@@ -44,7 +45,7 @@ impl RowTallies {
     pub fn add(&mut self, tally: &Tally, stretch: &Batch, first: usize, outputs: &[f32], width: usize) -> Result<()> {
         let last = tally.first_graded(stretch, first, self.steps);
         self.classes = matches!(stretch.answers, Answers::Classes(_));
-        let (one_by_one, classes, rows) = (self.steps <= ONE_BY_ONE, self.classes, &mut self.rows);
+        let (one_by_one, classes, rows) = (self.one_by_one, self.classes, &mut self.rows);
         judged(stretch, outputs, width, |row, step, one| {
             let row = &mut rows[row];
             let mut counted = *one;

@@ -49,7 +49,8 @@ pub struct Judgement {
     pub metrics: Metrics,
     /// Evaluated sequences.
     pub sequences: u64,
-    /// How many states a sequence stored on average, the null slot aside; `None` for a model without memories.
+    /// How many states a sequence stored on average, the null slot aside; `None` for a model without memories. What a
+    /// shorter sequence stores while the longest beside it goes on counts too.
     pub memories: Option<f64>,
 }
 
@@ -143,7 +144,7 @@ impl Evaluation<'_> {
         let (options, width) = (ForwardOptions::new().with_threads(self.threads), self.task.output().size());
         let steps = self.task.held_out_steps(split, group.clone());
         let length = (self.limits.stretch / (group.len() * model.lstm.config().hidden).max(1)).max(SHORTEST_STRETCH);
-        let mut rows = RowTallies::new(group.len(), steps);
+        let mut rows = RowTallies::new(group.len(), steps, self.task.longest(split));
         let mut state: Option<SabState> = None;
         for first in (0..steps).step_by(length) {
             let stretch = self.task.held_out_stretch(split, group.clone(), first..steps.min(first + length));
