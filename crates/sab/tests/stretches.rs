@@ -7,7 +7,7 @@ use common::Place;
 use sab::LabError;
 use sab::experiment::{Experiment, parse_value};
 use sab::models::Model;
-use sab::tasks::{Batch, InputKind, Metrics, OutputKind, Split, Tally, Task, open};
+use sab::tasks::{Answers, Asked, Batch, Input, InputKind, Metrics, OutputKind, RowTallies, Split, Tally, Task, open};
 use sab::train::{Evaluation, Judgement, Limits, evaluate};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -130,6 +130,59 @@ fn an_evaluation_in_stretches_has_the_bits_of_whole_sequences() {
             }
         }
     }
+}
+
+/// Two rows of five steps, their outputs, and the tally of them.
+fn judged_in(stretches: &[Range<usize>], answers: Answers, longest: usize) -> Tally {
+    let (rows, steps, width) = (2, 5, if matches!(answers, Answers::Values(_)) { 1 } else { 3 });
+    let input = Input::Tokens(vec![0; rows * steps]);
+    let whole = Batch { rows, steps, input, asked: Asked::From(0), answers };
+    // Numbers whose sum depends on its order: large ones of the first row, small ones of the second.
+    let output = |row: usize, step: usize, place: usize| match (row, place) {
+        (0, 0) => 1e7 * (step + 1) as f32,
+        _ => ((step * 3 + place + 2) as f32).sqrt(),
+    };
+    let mut tally = Tally::grading_last(2);
+    let mut judged = RowTallies::new(rows, steps, longest);
+    for range in stretches {
+        let outputs: Vec<f32> = (0..rows)
+            .flat_map(|row| range.clone().map(move |step| (row, step)))
+            .flat_map(|(row, step)| (0..width).map(move |place| output(row, step, place)))
+            .collect();
+        judged.add(&tally, &whole.stretch(range.clone()), range.start, &outputs, width).expect("answers");
+        if stretches.len() == 1 && longest <= 200_000 {
+            let mut right = Tally::grading_last(2);
+            right.add(&whole, &outputs, width).expect("answers");
+            let mut found = tally;
+            judged.finish(&mut found);
+            assert_eq!(found, right, "short sequences are summed as those of a batch are");
+            return found;
+        }
+    }
+    judged.finish(&mut tally);
+    tally
+}
+
+#[test]
+fn sums_keep_their_order_whatever_the_stretches() {
+    let classes = || Answers::Classes((0..10).map(|place| place % 3).collect());
+    let values = || Answers::Values((0..10).map(|place| place as f32 / 3.0).collect());
+    let mut sums = Vec::new();
+    for longest in [5, 200_000, 200_001] {
+        for answers in [classes(), values()] {
+            let whole = judged_in(&[0..5], answers.clone(), longest);
+            assert_eq!((whole.all.count, whole.graded.count), (10, 4));
+            for stretches in [vec![0..2, 2..4, 4..5], vec![0..1, 1..5], (0..5).map(|step| step..step + 1).collect()] {
+                assert_eq!(judged_in(&stretches, answers.clone(), longest), whole, "{stretches:?}");
+            }
+            sums.push(whole.all);
+        }
+    }
+    assert_eq!(sums[..2], sums[2..4]);
+    // The sums of long sequences are added, not their answers: the numbers are such that this shows.
+    assert_ne!((sums[0], sums[1]), (sums[4], sums[5]));
+    let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs();
+    assert!(close(sums[0].cross_entropy, sums[4].cross_entropy) && close(sums[1].squared_error, sums[5].squared_error));
 }
 
 /// A task that counts what is asked of it.
