@@ -77,7 +77,7 @@ mod tape;
 mod team;
 mod weights;
 
-pub use allocation::keep_freed_memory;
+pub use allocation::{keep_freed_memory, release_freed_memory};
 pub use backward::{Drift, Gradients, OutputAdjoints, ReadoutAdjoint, TapeInputs, backward};
 pub use cells::Cell;
 pub use error::{EngineError, Result, all_finite};

@@ -51,6 +51,11 @@ impl Buffer {
     }
 }
 
+/// Frees the buffers that are kept.
+pub(crate) fn release() {
+    FREE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.0);

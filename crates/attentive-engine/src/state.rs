@@ -204,6 +204,23 @@ impl State {
         Ok(())
     }
 
+    /// Makes room for so many memories in each row, the null slot included, so that a stream whose length is known
+    /// does not copy its memories as they grow. An error if no machine has that much memory.
+    pub fn reserve(&mut self, memories: usize) -> Result<()> {
+        let a_memory = self.batch() * self.padded * size_of::<f32>();
+        if memories.checked_mul(a_memory).is_none_or(|bytes| bytes > isize::MAX as usize) {
+            let why = format!("there is no room for {memories} memories in each of {} rows", self.batch());
+            return Err(EngineError::State(why));
+        }
+        if memories > self.memory.room {
+            Arc::make_mut(&mut self.memory).grow(memories);
+        }
+        if let Some(keys) = &mut self.keys {
+            keys.grow(memories);
+        }
+        Ok(())
+    }
+
     /// Starts rows afresh. The state must be settled.
     pub fn reset(&mut self, rows: &[usize]) -> Result<()> {
         self.check_settled()?;

@@ -303,6 +303,17 @@ impl SabState {
         self.k_att
     }
 
+    /// Makes room for so many memories in each row, the null slot included. It changes no result: a long stream whose
+    /// length is known takes less memory if its memories need not be copied as they grow. A state of the portable path
+    /// stays as it is. An error if no machine has that much memory.
+    pub fn reserve(&mut self, memories: usize) -> Result<()> {
+        match &mut self.held {
+            Held::Tensors(_) => Ok(()),
+            #[cfg(feature = "flex")]
+            Held::Engine(carried) => carried.reserve(memories),
+        }
+    }
+
     /// Resets rows to zero states, a memory with only a null slot, and step count 0. Does not touch the other rows.
     pub fn reset(&mut self, rows: &[usize]) -> Result<()> {
         let batch = self.batch();

@@ -45,6 +45,14 @@ pub enum LabError {
         /// Updates done.
         update: u64,
     },
+    /// An evaluation was stopped by this signal.
+    #[error("stopped by {}: {left}", signal_name(*signal))]
+    Stopped {
+        /// SIGINT or SIGTERM.
+        signal: i32,
+        /// What is saved and what is not.
+        left: String,
+    },
     /// The model refused what it was given.
     #[error("the model: {0}")]
     Model(#[from] attentive::SabError),
@@ -80,7 +88,7 @@ impl LabError {
             Self::Diverged(_) => 5,
             Self::Model(_) => 1,
             // As shells report a process ended by a signal.
-            Self::Interrupted { signal, .. } => 128 + *signal as u8,
+            Self::Interrupted { signal, .. } | Self::Stopped { signal, .. } => 128 + *signal as u8,
         }
     }
 }

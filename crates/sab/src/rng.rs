@@ -57,6 +57,16 @@ impl Draws {
         (self.0.next_u32() >> 8) as f32 / (1 << 24) as f32
     }
 
+    /// How many words of 32 bits have been drawn: a fraction takes one.
+    pub fn position(&self) -> u128 {
+        self.0.get_word_pos()
+    }
+
+    /// Goes to a position, so that numbers far along can be drawn without those before them.
+    pub fn go_to(&mut self, position: u128) {
+        self.0.set_word_pos(position);
+    }
+
     /// Puts items into a random order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

@@ -95,7 +95,7 @@ fn a_missing_file_gets_the_same_answer_whatever_its_kind() {
 fn limits_are_named_in_sentences() {
     let place = Place::new();
     for (flag, message) in [
-        ("--length", "`task.length` is 0: it must be between 1 and 10000000"),
+        ("--length", "`task.length` is 0: it must be between 1 and 1000000000"),
         ("--batch", "`train.batch` is 0: it must be at least 1"),
         ("--k-att", "`model.k_att` is 0: it must be at least 1"),
     ] {
@@ -369,6 +369,64 @@ fn transfer_keeps_what_it_found_before_and_looks_at_all_lengths_first() {
     let out = place.sab(&["transfer", "run", "--lengths", "5"]);
     assert!(!out.status.success() && stderr(&out).contains("transfer.json is damaged"), "{}", stderr(&out));
     assert_eq!(std::fs::read_to_string(place.path("run/transfer.json")).expect("still there"), "{ \"lengths\": [");
+}
+
+#[test]
+fn results_of_a_changed_model_stand_apart() {
+    let place = Place::new();
+    place.ok(&tiny_copy("run", "40", &[]));
+    let plain = ["transfer", "run", "--lengths", "5,60", "--sequences", "3"];
+    let changed = [&plain[..], &["--set", "model.capacity=7", "--set", "model.k_top=2"]].concat();
+    let (first, second) = (place.ok(&plain), place.ok(&changed));
+    assert!(first.contains("80 memories") && second.contains(" 7 memories"), "{first}{second}");
+    assert!(second.contains("T      60  model.capacity=7, model.k_top=2  ce_last10"), "{second}");
+    let found = place.json("run/transfer.json");
+    let set = serde_json::json!({ "model.capacity": 7, "model.k_top": 2 });
+    assert_eq!(found["changed"].as_array().map(Vec::len), Some(1));
+    assert_eq!(found["changed"][0]["set"], set);
+    let memories = |lengths: &serde_json::Value| lengths[1]["metrics"]["memories"].as_f64();
+    assert_eq!((memories(&found["lengths"]), memories(&found["changed"][0]["lengths"])), (Some(80.0), Some(7.0)));
+    assert_eq!(found["lengths"][1]["threads"].as_u64(), Some(sab::run_dir::cores() as u64));
+    if cfg!(target_os = "linux") {
+        assert!(first.contains(" s, peak ") && found["lengths"][0]["peak_mib"].as_f64().is_some_and(|mib| mib > 1.0));
+    }
+    // A further call adds to either and touches nothing else; a change that changes nothing is none.
+    place.ok(&["transfer", "run", "--lengths", "9", "--sequences", "3", "--set", "model.store=every"]);
+    place.ok(&["transfer", "run", "--lengths", "9", "--sequences", "3", "--set", "model.store=novelty"]);
+    let after = place.json("run/transfer.json");
+    assert_eq!(after["changed"].as_array().map(Vec::len), Some(2));
+    assert_eq!(after["lengths"].as_array().map(Vec::len), Some(3));
+    assert_eq!((&after["lengths"][0], &after["lengths"][2]), (&found["lengths"][0], &found["lengths"][1]));
+
+    let of = |more: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&place.ok(&[&["eval", "run", "--json"], more].concat())).expect("JSON")
+    };
+    let (plain, same, other) = (of(&[]), of(&["--set", "model.k_top=5"]), of(&["--set", "model.k_top=1"]));
+    assert_eq!(plain, same);
+    assert!(plain["set"].is_null() && other["set"] == serde_json::json!({ "model.k_top": 1 }));
+    assert_ne!(plain["metrics"], other["metrics"]);
+    assert!(place.ok(&["eval", "run", "--set", "model.k_top=1"]).starts_with("test with model.k_top=1: ce_last10"));
+}
+
+#[test]
+fn what_cannot_be_changed_in_a_trained_model_is_refused_before_anything_is_judged() {
+    let place = Place::new();
+    place.ok(&tiny_copy("run", "20", &[]));
+    for command in [&["eval", "run"][..], &["transfer", "run", "--lengths", "5"]] {
+        for (set, part) in [
+            ("model.hidden=9", "`--set model.hidden` cannot change a trained model: it decides the parameters"),
+            ("model.k_trunc=9", "matters in training only"),
+            ("train.batch=9", "does not belong to the model"),
+            ("model.stor=novelty", "did you mean `model.store`?"),
+            ("model.store=somewhere", "`model.store` is \"somewhere\""),
+            ("model.capacity=0", "`model.capacity` is 0"),
+            ("store", "write --set key=value"),
+        ] {
+            let message = place.fails(2, &[command, &["--set", set]].concat());
+            assert!(message.contains(part), "{set}: {message}");
+        }
+    }
+    assert!(!place.path("run/transfer.json").exists());
 }
 
 #[cfg(target_os = "linux")]

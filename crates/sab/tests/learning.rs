@@ -218,7 +218,7 @@ fn plain_loss(outputs: &[f32], batch: &Batch) -> f64 {
                 + mean(&mut (0..count).filter(|place| place % steps >= *first))
         }
         Asked::Until(lengths) => mean(&mut (0..count).filter(|place| place % steps < lengths[place / steps])),
-        Asked::From(_) | Asked::At(_) => mean(&mut (0..count)),
+        Asked::From(_) | Asked::At(_) | Asked::AtSome(_) => mean(&mut (0..count)),
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Place, TINY, checkpoints, metrics, stderr, tiny_copy, weights};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn signal(child: &Child, name: &str) {
@@ -133,6 +133,30 @@ fn ctrl_c_saves_and_the_run_goes_on_bit_for_bit() {
 #[test]
 fn sigterm_saves_and_the_run_goes_on_bit_for_bit() {
     interrupted_by("TERM", 143);
+}
+
+#[test]
+fn an_evaluation_that_is_stopped_keeps_the_lengths_that_are_done() {
+    let place = Place::new();
+    place.ok(&tiny_copy("run", "20", &[]));
+    for (name, code, word) in [("INT", 130, "Ctrl-C"), ("TERM", 143, "SIGTERM")] {
+        // The second length takes hours.
+        let lengths = ["transfer", "run", "--lengths", "5,900000000", "--sequences", "2", "--set", "model.k_top=0"];
+        let mut command = place.command(&lengths);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        wait_until("the first length", || place.path("run/transfer.json").exists());
+        std::thread::sleep(Duration::from_millis(200));
+        signal(&child, name);
+        let out = child.wait_with_output().expect("it ends");
+        assert_eq!(out.status.code(), Some(code), "{}", stderr(&out));
+        let message = format!("error: stopped by {word}: 1 length of 2 saved in run/transfer.json\n");
+        assert!(stderr(&out).ends_with(&message), "{}", stderr(&out));
+        let found = place.json("run/transfer.json");
+        assert_eq!(found["changed"][0]["lengths"].as_array().map(Vec::len), Some(1));
+        let left: Vec<_> = std::fs::read_dir(place.path("run")).expect("a folder").flatten().collect();
+        assert!(left.iter().all(|entry| !entry.file_name().to_string_lossy().contains("partial")));
+        std::fs::remove_file(place.path("run/transfer.json")).expect("removed");
+    }
 }
 
 #[test]

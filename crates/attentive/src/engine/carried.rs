@@ -55,6 +55,11 @@ impl Carried {
         }
     }
 
+    /// Makes room for so many memories in each row.
+    pub(crate) fn reserve(&mut self, memories: usize) -> Result<()> {
+        Ok(self.state.reserve(memories)?)
+    }
+
     /// Starts rows afresh.
     pub(crate) fn reset(&mut self, rows: &[usize]) -> Result<()> {
         self.settle()?;

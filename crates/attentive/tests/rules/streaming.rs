@@ -55,6 +55,27 @@ fn state_bits(state: &SabState) -> Vec<Vec<u64>> {
 }
 
 #[test]
+fn r14_room_for_more_memories_changes_no_bit() {
+    let x = sequence(3);
+    for path in PATHS {
+        for config in configs() {
+            let lstm = layer(&config);
+            let (_, right) = stretch(&lstm, x.clone(), None, path);
+            let (_, mut state) = stretch(&lstm, x.clone().narrow(1, 0, 4), None, path);
+            for memories in [0, TIME + 1, 500] {
+                state.reserve(memories).expect("room");
+            }
+            let (_, state) = stretch(&lstm, x.clone().narrow(1, 4, TIME - 4), Some(state), path);
+            assert_eq!(state_bits(&state), state_bits(&right), "{path:?}, {config:?}");
+        }
+    }
+    let lstm = layer(&configs()[0]);
+    let (_, mut state) = stretch(&lstm, x, None, Path::Fused);
+    let why = state.reserve(usize::MAX / 8).expect_err("no machine has so much").to_string();
+    assert!(why.contains("no room for"), "{why}");
+}
+
+#[test]
 fn r14_step_by_step_gives_the_same_bits_as_the_whole_sequence() {
     let x = sequence(3);
     for path in PATHS {

@@ -1,9 +1,11 @@
 //! `sab eval`
 
 use super::{as_json, print, print_json, readable};
-use crate::error::Result;
-use crate::runs::{JudgeOptions, Trained};
+use crate::display::{Meter, Style};
+use crate::error::{LabError, Result};
+use crate::runs::{Held, JudgeOptions, Trained, changes};
 use crate::tasks::Split;
+use crate::train::Stop;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::path::PathBuf;
@@ -23,6 +25,10 @@ pub struct EvalArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "split")]
     file: Option<PathBuf>,
 
+    /// Change a key of the trained model that leaves its parameters as they are; repeat for more keys
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
     #[command(flatten)]
     options: JudgeOptions,
 
@@ -34,6 +40,7 @@ pub struct EvalArguments {
 const EXAMPLES: &str = "\
 Examples:
   sab eval runs/copy --split validation --json
+  sab eval runs/copy --set model.store=novelty
   sab eval runs/batches --file march.csv";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -43,17 +50,33 @@ enum Which {
 }
 
 pub(super) fn run(arguments: &EvalArguments) -> Result<()> {
-    let EvalArguments { run, split, file, options, json } = arguments;
+    let EvalArguments { run, split, file, set, options, json } = arguments;
     let trained = Trained::open(run, options.data_dir.as_deref(), options.device)?;
-    let threads = options.threads();
-    let (what, name, judged) = match (file, split) {
-        (Some(file), _) => ("file", file.display().to_string(), trained.judge_file(file, threads)?),
-        (None, Which::Test) => ("split", "test".into(), trained.judge(Split::Test, threads)?),
-        (None, Which::Validation) => ("split", "validation".into(), trained.judge(Split::Validation, threads)?),
+    let (model, set) = trained.changed(&changes::parsed(set)?)?;
+    let (what, name, held) = match (file, split) {
+        (Some(file), _) => ("file", file.display().to_string(), Held::File(file)),
+        (None, Which::Test) => ("split", "test".into(), Held::Split(Split::Test)),
+        (None, Which::Validation) => ("split", "validation".into(), Held::Split(Split::Validation)),
     };
-    match json {
-        true => print_json(&json!({ "run": run, what: name, "sequences": judged.sequences,
-            "metrics": as_json(&judged.metrics) })),
-        false => print(&format!("{name}: {} ({} sequences)\n", readable(&judged.metrics), judged.sequences)),
+    let stop = Stop::on_signals_during("stopping")?;
+    let mut meter = Meter::new(Style::Auto, &name);
+    let judged = trained.judge(&model, &held, options.threads(), &mut |share| {
+        meter.show(share);
+        match stop.asked() {
+            Some(signal) => Err(LabError::Stopped { signal, left: "the evaluation has not ended".into() }),
+            None => Ok(()),
+        }
+    });
+    drop(meter);
+    let judged = judged?;
+    if *json {
+        let mut found = json!({ "run": run, what: name, "sequences": judged.sequences,
+            "metrics": as_json(&judged.metrics) });
+        if !set.is_empty() {
+            found["set"] = json!(set);
+        }
+        return print_json(&found);
     }
+    let with = if set.is_empty() { String::new() } else { format!(" with {}", changes::in_words(&set)) };
+    print(&format!("{name}{with}: {} ({} sequences)\n", readable(&judged.metrics), judged.sequences))
 }

@@ -28,7 +28,7 @@ Exit codes:
   3  missing or wrong data
   4  a run directory, checkpoint or file is missing, damaged or cannot be written
   5  training failed: too many losses or gradients that are not finite
-  130, 143  stopped by Ctrl-C or SIGTERM after a checkpoint";
+  130, 143  stopped by Ctrl-C or SIGTERM: training after a checkpoint, an evaluation with the lengths that are done";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -14,8 +14,7 @@ pub struct Bar {
 impl Bar {
     pub fn new(target: ProgressDrawTarget, title: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = ProgressStyle::with_template("{wide_bar:.cyan/black.bright} {msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
+        bar.set_style(style());
         if !title.is_empty() {
             bar.println(title);
         }
@@ -45,6 +44,12 @@ impl Drop for Bar {
         // The last state of the bar stays on the terminal as a record.
         self.bar.abandon();
     }
+}
+
+/// How every bar looks.
+pub(super) fn style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{wide_bar:.cyan/black.bright} {msg}");
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─")
 }
 
 /// The text beside the bar. A narrow terminal cuts its end, so the most important numbers come first.

@@ -1,4 +1,4 @@
-//! Shows training: nothing, JSON lines, lines of text, a progress bar or a dashboard.
+//! Shows training: nothing, JSON lines, lines of text, a progress bar or a dashboard. A [`Meter`] shows an evaluation.
 //!
 //! A display is an [`Observer`] of the trainer and decides which of its reports are worth showing. Text for people goes
 //! to stderr, JSON for programs to stdout. A display never stops the training: if its output is closed, training
@@ -9,12 +9,14 @@ mod dashboard;
 mod format;
 mod json;
 mod lines;
+mod meter;
 #[cfg(test)]
 mod tests;
 mod throttle;
 
 pub use dashboard::restore_terminal;
 pub use format::{duration, is_fraction, metric, number, percent, rate};
+pub use meter::Meter;
 
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use bar::Bar;

@@ -3,7 +3,8 @@
 use super::bar::Bar;
 use super::dashboard::{State, draw};
 use super::lines::{Form, Lines};
-use super::throttle::Throttle;
+use super::meter::Meter;
+use super::throttle::{Clock, Throttle};
 use crate::train::{NoteKind, Observer, Progress, Validation};
 use indicatif::{InMemoryTerm, ProgressDrawTarget};
 use ratatui::Terminal;
@@ -278,4 +279,52 @@ fn the_dashboard_fits_any_terminal_and_any_numbers() {
             dashboard(width, height, &state);
         }
     }
+}
+
+/// A clock that is set by hand, for a meter: one of its own and one for its throttle.
+fn two_clocks() -> (Arc<AtomicU64>, Clock, Throttle) {
+    let (seconds, throttle) = clock();
+    let (start, read) = (Instant::now(), seconds.clone());
+    (seconds, Box::new(move || start + Duration::from_secs(read.load(Ordering::SeqCst))), throttle)
+}
+
+#[test]
+fn a_long_evaluation_gets_a_line_now_and_then_with_the_time_left() {
+    let output = Output::default();
+    let (seconds, own, throttle) = two_clocks();
+    let mut meter = Meter::lines("T=1000000", own, throttle, Box::new(output.clone()));
+    for (second, share) in [(0, 0.0), (4, 0.2), (5, 0.25), (6, 0.3), (90, 0.999), (91, 1.0)] {
+        seconds.store(second, Ordering::SeqCst);
+        meter.show(share);
+    }
+    drop(meter);
+    assert_eq!(output.text(), "T=1000000   25 %  0:15 left\nT=1000000   99 %  0:00 left\n");
+}
+
+#[test]
+fn a_short_evaluation_shows_nothing() {
+    let output = Output::default();
+    let (seconds, own, throttle) = two_clocks();
+    let mut meter = Meter::lines("test", own, throttle, Box::new(output.clone()));
+    meter.show(0.5);
+    seconds.store(4, Ordering::SeqCst);
+    meter.show(1.0);
+    drop(meter);
+    assert_eq!(output.text(), "");
+}
+
+#[test]
+fn on_a_terminal_an_evaluation_is_a_bar_that_leaves_nothing_behind() {
+    let terminal = InMemoryTerm::new(5, 60);
+    let (seconds, own, patience) = two_clocks();
+    let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+    let mut meter = Meter::bar("T=5000", own, patience, target);
+    meter.show(0.1);
+    assert_eq!(terminal.contents(), "");
+    seconds.store(6, Ordering::SeqCst);
+    meter.show(0.25);
+    assert!(terminal.contents().ends_with("T=5000   25 %  0:18 left"), "{}", terminal.contents());
+    assert_eq!(terminal.contents().lines().count(), 1);
+    drop(meter);
+    assert_eq!(terminal.contents(), "");
 }

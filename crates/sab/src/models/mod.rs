@@ -68,9 +68,7 @@ impl Model {
         match self {
             Self::Sab(model) => {
                 let out = model.run(batch, options, device)?;
-                let stored = || (0..out.state.batch()).map(|row| out.state.slots(row) - 1).sum();
-                let stored = model.attends().then(stored);
-                Ok((model.read(batch, &out, device)?, stored))
+                Ok((model.read(batch, &out, device)?, model.stored(&out.state)))
             }
             Self::Transformer(model) => Ok((model.answer(batch, device)?, None)),
         }

@@ -5,6 +5,7 @@ use super::table::Column;
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
 use crate::run_dir::{ENVIRONMENT, RunDir, SUMMARY, TRANSFER, files, metrics};
+use crate::runs::{At, changes, entry_of};
 use serde_json::Value;
 use std::path::Path;
 
@@ -73,41 +74,45 @@ impl Record {
         }
     }
 
-    /// The metrics on the test set: at `length` if it is given, otherwise at the training length.
-    pub fn metrics_at(&self, length: Option<usize>) -> Option<&Value> {
-        let Some(length) = length else { return self.summary.as_ref()?.get("test") };
-        self.at_length(length)?.get("metrics")
+    /// The metrics on the test set: at another length if it is given, otherwise at the training length.
+    pub fn metrics_at(&self, at: Option<&At>) -> Option<&Value> {
+        let Some(at) = at else { return self.summary.as_ref()?.get("test") };
+        self.at_length(at)?.get("metrics")
     }
 
-    fn at_length(&self, length: usize) -> Option<&Value> {
-        let of_length = |found: &&Value| found["length"].as_u64() == Some(length as u64);
-        self.transfer.as_ref()?["lengths"].as_array()?.iter().find(of_length)
+    fn at_length(&self, at: &At) -> Option<&Value> {
+        // A change to the value that the model has anyway is none.
+        let (_, set) = changes::changed(&self.config, &at.set).ok()?;
+        entry_of(self.transfer.as_ref()?, &set, at.length)
     }
 
     /// Why the run, or the judgement at another length, failed.
-    pub(super) fn failure_at(&self, length: Option<usize>) -> Option<String> {
-        let at_length = || Some(self.at_length(length?)?.get("failure")?.as_str()?.to_string());
+    pub(super) fn failure_at(&self, at: Option<&At>) -> Option<String> {
+        let at_length = || Some(self.at_length(at?)?.get("failure")?.as_str()?.to_string());
         self.failure.clone().or_else(at_length)
     }
 
     /// The lengths, out of `lengths`, at which the model has not been judged. A run that failed has no model.
-    pub fn lengths_left(&self, lengths: &[usize]) -> Vec<usize> {
-        let left = |length: &&usize| self.summary.is_some() && self.metrics_at(Some(**length)).is_none();
-        lengths.iter().filter(left).copied().collect()
+    pub fn lengths_left(&self, lengths: &[At]) -> Vec<At> {
+        let left = |at: &&At| self.summary.is_some() && self.metrics_at(Some(at)).is_none();
+        lengths.iter().filter(left).cloned().collect()
     }
 
     /// The value of a column.
     pub fn metric(&self, column: &Column) -> Option<f64> {
+        let name = &column.metric.name;
         let metrics = match column.validation {
             true => self.summary.as_ref()?.get("validation")?,
-            false => self.metrics_at(column.length)?,
+            false => self.metrics_at(column.at)?,
         };
-        Some(metrics.get(&column.metric.name)?.as_f64()? * column.metric.factor)
+        // Time and memory at a length stand beside its metrics.
+        let beside = || column.at.and_then(|at| self.at_length(at)?.get(name));
+        Some(metrics.get(name).or_else(beside)?.as_f64()? * column.metric.factor)
     }
 
     /// Checks that a run which ended well has the metric of a column. Lengths may be judged later.
     pub(super) fn check(&self, column: &Column, path: &Path) -> Result<()> {
-        if self.summary.is_none() || column.length.is_some() || self.metric(column).is_some() {
+        if self.summary.is_none() || column.at.is_some() || self.metric(column).is_some() {
             return Ok(());
         }
         let known: Vec<&String> =

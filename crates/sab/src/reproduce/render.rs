@@ -91,9 +91,10 @@ impl Results {
                 by_model.push((row, measured));
             }
             let heading = group.heading.clone();
-            sections.push(match table.lengths.is_empty() || !compared {
-                true => Section { heading, columns: headings(&columns, compared), rows },
-                false => by_length(heading, &columns, &by_model),
+            sections.push(match (table.lengths.is_empty(), compared, &by_model[..]) {
+                (false, true, _) => by_length(heading, &columns, &by_model),
+                (false, false, [(_, measured)]) => of_one_model(heading, &columns, measured),
+                _ => Section { heading, columns: headings(&columns, compared), rows },
             });
         }
         let (name, title) = (table.name.clone(), format!("{} ({})", table.title, table.source));
@@ -121,7 +122,7 @@ fn measure(group: &str, row: &Row, experiment: &str, place: usize, column: &Colu
         updates: mean_of(|effort| effort.0),
         seconds: mean_of(|effort| effort.1),
         threads: threads_of(records),
-        failure: records.iter().find_map(|record| record.failure_at(column.length)),
+        failure: records.iter().find_map(|record| record.failure_at(column.at)),
         overflowed: records.iter().all(|record| record.failure.is_none()),
         percent: column.metric.factor == 100.0,
     }
@@ -146,6 +147,24 @@ fn by_length(heading: String, columns: &[Column], models: &[(&Row, Vec<Measured>
         columns: std::iter::once("metric".to_string()).chain(models.iter().flat_map(of_model)).collect(),
         rows: columns.iter().enumerate().map(of_column).collect(),
     }
+}
+
+/// One model that the paper does not have: a row for each length, a column for each metric.
+fn of_one_model(heading: String, columns: &[Column], measured: &[Measured]) -> Section {
+    let (mut names, mut rows): (Vec<String>, Vec<Vec<String>>) = (vec!["length".into()], Vec::new());
+    let mut last = None;
+    for (column, measured) in columns.iter().zip(measured) {
+        let Some(at) = column.at else { continue };
+        if last != Some(at) {
+            rows.push(vec![at.to_string()]);
+            last = Some(at);
+        }
+        if rows.len() == 1 {
+            names.push(column.metric.heading.clone());
+        }
+        rows.iter_mut().last().into_iter().for_each(|row| row.push(measured.ours("diverged")));
+    }
+    Section { heading, columns: names, rows }
 }
 
 fn dash() -> String {

@@ -1,6 +1,7 @@
 //! [`Table`]: a table of the paper, as `experiments/TABLE/table.toml` describes it.
 
 use crate::error::{LabError, Result};
+use crate::runs::At;
 use serde::Deserialize;
 
 /// The size of the runs.
@@ -36,7 +37,7 @@ pub struct Table {
     pub metrics: Vec<Metric>,
     /// Lengths at which trained models are judged. If there are any, there is a column for each length.
     #[serde(default)]
-    pub lengths: Vec<usize>,
+    pub lengths: Vec<At>,
     /// Whether the metrics are those of validation. Such a table serves to choose settings, so it shows nothing of the
     /// test set.
     #[serde(default)]
@@ -121,7 +122,7 @@ pub struct Column<'a> {
     /// The metric.
     pub metric: &'a Metric,
     /// The length at which it was measured, if not the length of the training.
-    pub length: Option<usize>,
+    pub at: Option<&'a At>,
     /// Whether it is a metric of validation.
     pub validation: bool,
 }
@@ -129,8 +130,8 @@ pub struct Column<'a> {
 impl Column<'_> {
     /// The heading.
     pub fn heading(&self) -> String {
-        match (self.length, self.validation) {
-            (Some(length), _) => format!("{} at T={length}", self.metric.heading),
+        match (self.at, self.validation) {
+            (Some(at), _) => format!("{} at {at}", self.metric.heading),
             (None, true) => format!("validation {}", self.metric.heading),
             (None, false) => self.metric.heading.clone(),
         }
@@ -187,10 +188,10 @@ impl Table {
     pub fn columns(&self, group: &Group) -> Vec<Column<'_>> {
         let chosen = |metric: &&Metric| group.metrics.is_empty() || group.metrics.contains(&metric.name);
         let metrics: Vec<&Metric> = self.metrics.iter().filter(chosen).collect();
-        let with = |length| metrics.iter().map(move |metric| Column { metric, length, validation: self.validation });
+        let with = |at| metrics.iter().map(move |metric| Column { metric, at, validation: self.validation });
         match self.lengths.is_empty() {
             true => with(None).collect(),
-            false => self.lengths.iter().flat_map(|length| with(Some(*length))).collect(),
+            false => self.lengths.iter().flat_map(|at| with(Some(at))).collect(),
         }
     }
 

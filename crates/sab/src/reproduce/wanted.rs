@@ -5,8 +5,9 @@ use super::results::same;
 use crate::error::{LabError, Result};
 use crate::experiment::Experiment;
 use crate::run_dir::RunDir;
+use crate::runs::At;
 use crate::tasks::{Tally, Task};
-use crate::train::{MEMORIES, checkpoint};
+use crate::train::{MEMORIES, PEAK_MIB, SECONDS, checkpoint};
 use std::path::PathBuf;
 
 /// A run that a table needs.
@@ -19,7 +20,7 @@ pub struct Wanted {
     /// The metrics that its row reports.
     pub(super) metrics: Vec<String>,
     /// The other lengths at which its tables judge it.
-    pub(super) lengths: Vec<usize>,
+    pub(super) lengths: Vec<At>,
     pub(super) record: PathBuf,
     pub(super) run: PathBuf,
 }
@@ -37,7 +38,7 @@ impl Wanted {
     pub(super) fn check_metrics(&self, task: &dyn Task) -> Result<()> {
         let mut known: Vec<&str> = task.metrics(&Tally::default()).into_iter().map(|(name, _)| name).collect();
         if !self.lengths.is_empty() {
-            known.push(MEMORIES);
+            known.extend([MEMORIES, SECONDS, PEAK_MIB]);
         }
         match self.metrics.iter().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),

@@ -8,7 +8,7 @@ use super::wanted::Wanted;
 use crate::display::Style;
 use crate::error::{LabError, Result};
 use crate::run_dir::{atomic, files};
-use crate::runs::{self, AtLength, JudgeOptions, judge_lengths};
+use crate::runs::{self, At, JudgeOptions, Judging, judge_lengths};
 use crate::suggest::nearest_few;
 use crate::train::{Session, Stop};
 use std::path::{Path, PathBuf};
@@ -63,8 +63,8 @@ pub enum Event<'a> {
     },
     /// The model of a run is about to be judged at other lengths.
     Judging(&'a Wanted),
-    /// A model was judged at one length.
-    Judged(&'a AtLength),
+    /// How far that is, or a length that is judged.
+    Judged(Judging<'a>),
 }
 
 /// The state of a run.
@@ -75,7 +75,7 @@ pub enum State {
         /// The training time in seconds.
         seconds: Option<f64>,
         /// The lengths of its tables at which the model has not been judged.
-        lengths_left: Vec<usize>,
+        lengths_left: Vec<At>,
     },
     /// Training failed, which is a result.
     Failed,
@@ -116,9 +116,9 @@ impl Work<'_> {
                 // Tables share rows.
                 match all.iter_mut().find(|known| known.record == run.record) {
                     Some(known) => {
-                        known.lengths.extend(run.lengths);
-                        known.lengths.sort_unstable();
-                        known.lengths.dedup();
+                        let new = run.lengths.into_iter().filter(|at| !known.lengths.contains(at)).collect::<Vec<_>>();
+                        known.lengths.extend(new);
+                        known.lengths.sort_by_key(|at| at.length);
                     }
                     None => all.push(run),
                 }
@@ -244,11 +244,13 @@ impl Work<'_> {
             if missing.is_empty() {
                 continue;
             }
+            let lengths = || missing.iter().map(At::to_string).collect::<Vec<_>>().join(", ");
             if !wanted.run.exists() {
                 return Err(LabError::Run(format!(
-                    "evaluating {} at {missing:?} steps needs its model, but {} does not exist: name its place with \
+                    "evaluating {} at {} needs its model, but {} does not exist: name its place with \
                      --runs, or remove {} to train it again",
                     wanted.name,
+                    lengths(),
                     wanted.run.display(),
                     wanted.record.display()
                 )));
@@ -256,14 +258,19 @@ impl Work<'_> {
             tell(Event::Judging(wanted));
             let RunOptions { data_dir, threads, .. } = self.options.clone();
             let options = JudgeOptions { data_dir, threads, ..JudgeOptions::default() };
-            judge_lengths(&wanted.run, &missing, None, &options, &mut |at| {
-                tell(Event::Judged(at));
+            let judged = judge_lengths(&wanted.run, &missing, &options, &mut |report| {
+                tell(Event::Judged(report));
                 match self.options.stop.asked() {
-                    Some(signal) => Err(LabError::Interrupted { signal, again: AGAIN.into(), update: 0 }),
+                    Some(signal) => {
+                        let left = format!("{AGAIN} continues with the lengths that are not done");
+                        Err(LabError::Stopped { signal, left })
+                    }
                     None => Ok(()),
                 }
-            })?;
+            });
+            // Also after an interruption: some lengths may be done.
             wanted.keep(None)?;
+            judged?;
         }
         Ok(())
     }

@@ -108,6 +108,19 @@ pub fn available_memory() -> Option<u64> {
     bytes_of_proc("/proc/meminfo", "MemAvailable")
 }
 
+/// The most memory that this process has held, in bytes, if known.
+pub fn peak_memory() -> Option<u64> {
+    bytes_of_proc("/proc/self/status", "VmHWM")
+}
+
+/// Lets [`peak_memory`] begin anew: gives freed memory back to the system, and asks it to forget the peak. Where the
+/// system cannot, the peak stays that of the whole process.
+pub fn forget_peak_memory() {
+    attentive::release_freed_memory();
+    // Linux alone has the file, and a sandbox may forbid it.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
 /// The bytes of a line `key:  123 kB` of a file under `/proc`, which only Linux has.
 pub fn bytes_of_proc(file: &str, key: &str) -> Option<u64> {
     let kib: u64 = of_proc(file, key)?.strip_suffix("kB")?.trim().parse().ok()?;

@@ -19,7 +19,9 @@ pub mod files;
 pub mod metrics;
 mod model_folder;
 
-pub use environment::{DeviceUse, Environment, available_memory, bytes_of_proc, cores, now};
+pub use environment::{
+    DeviceUse, Environment, available_memory, bytes_of_proc, cores, forget_peak_memory, now, peak_memory,
+};
 pub use model_folder::{ModelConfig, load_model, save_model};
 
 use crate::device::DeviceName;

@@ -1,15 +1,16 @@
 //! Judging a trained model at lengths it was not trained on (the paper's Table 5).
 
-use super::Trained;
+use super::changes::{self, Changes};
+use super::{Trained, transfer_file::TransferFile};
 use crate::device::DeviceName;
 use crate::error::{LabError, Result};
 use crate::experiment::TaskSettings;
-use crate::run_dir::{TRANSFER, atomic, cores, files};
-use crate::tasks::{Split, as_json};
-use crate::train::{Judgement, MEMORIES, evaluate};
+use crate::run_dir::{TRANSFER, cores, forget_peak_memory, peak_memory};
+use crate::tasks::Split;
+use crate::train::{Evaluation, Judgement, Limits};
 use attentive::SabError;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde::Deserialize;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -38,86 +39,144 @@ impl JudgeOptions {
     }
 }
 
+/// A length at which a model is judged. In a table, a number or all of it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "AtForm")]
+pub struct At {
+    /// The length.
+    pub length: usize,
+    /// How many sequences; `None` takes fewer of longer ones.
+    pub sequences: Option<usize>,
+    /// Keys of the model that are different here.
+    pub set: Changes,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "expected a length or { length = T, sequences = N, set = { \"model.KEY\" = VALUE } }"
+)]
+enum AtForm {
+    Length(usize),
+    Whole {
+        length: usize,
+        sequences: Option<usize>,
+        #[serde(default)]
+        set: Changes,
+    },
+}
+
+impl From<AtForm> for At {
+    fn from(form: AtForm) -> Self {
+        match form {
+            AtForm::Length(length) => length.into(),
+            AtForm::Whole { length, sequences, set } => Self { length, sequences, set },
+        }
+    }
+}
+
+impl From<usize> for At {
+    fn from(length: usize) -> Self {
+        Self { length, ..Self::default() }
+    }
+}
+
+/// `T=5000`, and what is different there.
+impl std::fmt::Display for At {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "T={}", self.length)?;
+        if self.set.is_empty() { Ok(()) } else { write!(f, " with {}", changes::in_words(&self.set)) }
+    }
+}
+
+impl At {
+    /// Attention takes the square of the length: about as many steps at each length, but some sequences at the longest.
+    fn sequences(&self) -> usize {
+        self.sequences.unwrap_or_else(|| (200_000 / self.length.max(1)).clamp(10, 500))
+    }
+}
+
 /// A model at one length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtLength {
-    /// The length.
-    pub length: usize,
+    /// The length, and what was changed in the model.
+    pub at: At,
     /// The metrics of the model there; `None` if its states overflowed.
     pub judgement: Option<Judgement>,
     /// How long it took.
     pub seconds: f64,
+    /// On how many threads.
+    pub threads: usize,
+    /// The most memory that the process held meanwhile, in bytes, where the system tells.
+    pub peak_memory: Option<u64>,
 }
 
-/// Attention takes the square of the length: about as many steps at each length, but some sequences at the longest.
-fn usual_sequences(length: usize) -> usize {
-    (200_000 / length.max(1)).clamp(10, 500)
+/// A report on the work of [`judge_lengths`].
+#[derive(Clone, Copy, Debug)]
+pub enum Judging<'a> {
+    /// The share of a length that is done, in `0.0..=1.0`.
+    Share(&'a At, f64),
+    /// A length is judged and saved.
+    Done(&'a AtLength),
 }
 
 /// Judges the model of the run directory `run` at some lengths, adds the results to its `transfer.json` and returns the
-/// content of that file. Earlier results of the same model stay. There are `sequences` at each length; by default,
-/// fewer of longer ones.
+/// content of that file. Earlier results of the same model stay.
 ///
-/// Calls `found` with each length as soon as it is judged and saved; an error that it returns ends the work.
+/// Calls `follow` several times a second, and with each length as soon as it is judged and saved. An error that it
+/// returns ends the work; what is saved stays.
 ///
 /// ```no_run
-/// use sab::runs::{JudgeOptions, judge_lengths};
+/// use sab::runs::{JudgeOptions, Judging, judge_lengths};
 /// use std::path::Path;
 ///
-/// judge_lengths(Path::new("runs/mine"), &[100, 5000], None, &JudgeOptions::default(), &mut |at| {
-///     println!("{}: {:?}", at.length, at.judgement);
+/// judge_lengths(Path::new("runs/mine"), &[100.into(), 5000.into()], &JudgeOptions::default(), &mut |report| {
+///     if let Judging::Done(done) = report {
+///         println!("{}: {:?}", done.at, done.judgement);
+///     }
 ///     Ok(())
 /// })?;
 /// # Ok::<(), sab::LabError>(())
 /// ```
 pub fn judge_lengths(
-    run: &Path, lengths: &[usize], sequences: Option<usize>, options: &JudgeOptions,
-    found: &mut dyn FnMut(&AtLength) -> Result<()>,
+    run: &Path, lengths: &[At], options: &JudgeOptions, follow: &mut dyn FnMut(Judging) -> Result<()>,
 ) -> Result<Value> {
     let trained = Trained::open(run, options.data_dir.as_deref(), options.device)?;
     // All lengths are checked before the first is judged, which may take long.
-    let at_length = |length: &usize| Ok((*length, trained.experiment.task.clone().with_length(*length)?));
-    let lengths: Vec<(usize, TaskSettings)> = lengths.iter().map(at_length).collect::<Result<_>>()?;
-    let (path, rows) = (trained.run.file(TRANSFER), trained.experiment.train.batch);
-    let mut results = earlier(&path, trained.update)?;
-    let document = |results: &BTreeMap<usize, Value>| {
-        let (trained_at, lengths) = (trained.experiment.task.length(), results.values().collect::<Vec<_>>());
-        json!({ "run": run, "trained_at": trained_at, "update": trained.update, "lengths": lengths })
+    let checked = |at: &At| {
+        let (model, set) = trained.changed(&at.set)?;
+        let settings = trained.experiment.task.clone().with_length(at.length)?;
+        Ok((At { set, ..at.clone() }, settings, model))
     };
-    for (length, settings) in lengths {
-        let sequences = sequences.unwrap_or_else(|| usual_sequences(length));
-        let (began, rows) = (Instant::now(), rows.min(sequences));
+    let lengths: Vec<(At, TaskSettings, _)> = lengths.iter().map(checked).collect::<Result<_>>()?;
+    let path = trained.run.file(TRANSFER);
+    let mut file = TransferFile::open(&path, &trained)?;
+    for (at, settings, model) in lengths {
+        let sequences = at.sequences();
+        let (began, rows, threads) = (Instant::now(), trained.experiment.train.batch.min(sequences), options.threads());
+        forget_peak_memory();
         let task = trained.task_as(&settings.with_test_sequences(sequences))?;
-        let most = Some(sequences.div_ceil(rows) as u64);
-        let judged = evaluate(&trained.model, &*task, Split::Test, rows, most, options.threads(), &trained.device);
-        let judgement = match judged {
+        let evaluation = Evaluation {
+            model: &model,
+            task: &*task,
+            rows,
+            most_batches: Some(sequences.div_ceil(rows) as u64),
+            limits: Limits::default(),
+            threads,
+            device: &trained.device,
+        };
+        let judgement = match evaluation.run(Split::Test, &mut |share| follow(Judging::Share(&at, share))) {
             // States that grow from step to step overflow at some length. That is a result.
             Err(LabError::Model(SabError::NonFinite { .. })) => None,
             judged => Some(judged?),
         };
-        let at = AtLength { length, judgement, seconds: began.elapsed().as_secs_f64() };
-        results.insert(length, entry(&at));
+        let seconds = began.elapsed().as_secs_f64();
+        let done = AtLength { at, judgement, seconds, threads, peak_memory: peak_memory() };
+        file.add(&done);
         // After each length, so that nothing that took long is lost.
-        atomic::write_json(&path, &document(&results))?;
-        found(&at)?;
+        file.save(&path)?;
+        follow(Judging::Done(&done))?;
     }
-    Ok(document(&results))
-}
-
-fn entry(at: &AtLength) -> Value {
-    let Some(Judgement { metrics, sequences, memories }) = &at.judgement else {
-        return json!({ "length": at.length, "failure": OVERFLOWED, "metrics": {}, "seconds": at.seconds });
-    };
-    let mut metrics = as_json(metrics);
-    metrics.extend(memories.map(|memories| (MEMORIES.into(), json!(memories))));
-    json!({ "length": at.length, "sequences": sequences, "metrics": metrics, "seconds": at.seconds })
-}
-
-/// The results of an earlier call for the same model.
-fn earlier(path: &Path, update: Option<u64>) -> Result<BTreeMap<usize, Value>> {
-    let read = files::read_json(path)
-        .map_err(|why| LabError::Run(format!("{why}; remove this file to evaluate the model again")))?;
-    let document = read.filter(|document| update.is_some() && document["update"].as_u64() == update);
-    let results = document.as_ref().and_then(|document| document["lengths"].as_array()).cloned().unwrap_or_default();
-    Ok(results.into_iter().filter_map(|result| Some((result["length"].as_u64()? as usize, result))).collect())
+    Ok(file.document())
 }

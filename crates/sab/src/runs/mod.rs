@@ -15,13 +15,17 @@
 //! # Ok::<(), sab::LabError>(())
 //! ```
 
+pub(crate) mod changes;
 mod conclusion;
 mod lengths;
 pub(crate) mod picture;
 mod trained;
+mod transfer_file;
 
-pub use lengths::{AtLength, JudgeOptions, OVERFLOWED, judge_lengths};
-pub use trained::Trained;
+pub use changes::Changes;
+pub use lengths::{At, AtLength, JudgeOptions, Judging, OVERFLOWED, judge_lengths};
+pub use trained::{Held, Trained};
+pub(crate) use transfer_file::entry_of;
 
 use crate::data::DataError;
 use crate::device::DeviceName;

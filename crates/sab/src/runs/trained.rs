@@ -1,15 +1,25 @@
 //! [`Trained`]: a run with its model, for everything after training.
 
+use super::changes::{self, Changes};
 use super::reopen;
 use crate::device::DeviceName;
-use crate::error::Result;
+use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TaskSettings};
 use crate::models::Model;
 use crate::run_dir::{ModelConfig, RunDir, load_model};
 use crate::tasks::{Split, Task};
-use crate::train::{Judgement, evaluate};
+use crate::train::{Evaluation, Judgement, Limits, Watch};
 use burn::tensor::Device;
 use std::path::Path;
+
+/// Data that a model is judged on.
+#[derive(Clone, Copy, Debug)]
+pub enum Held<'a> {
+    /// A split of the run's own data.
+    Split(Split),
+    /// Another table or text.
+    File(&'a Path),
+}
 
 /// A run with its best model so far.
 #[derive(Debug)]
@@ -53,19 +63,31 @@ impl Trained {
         reopen(&self.run, settings, &self.experiment.data_dir, &self.config.facts)
     }
 
-    /// Judges the model on a split of its task, on as many batches as the experiment says.
-    pub fn judge(&self, split: Split, threads: usize) -> Result<Judgement> {
-        let settings = &self.experiment.train;
-        let most = match split {
-            Split::Test => settings.test_batches,
-            Split::Validation => settings.validation_batches,
-        };
-        evaluate(&self.model, &*self.task()?, split, settings.batch, most, threads, &self.device)
+    /// The model with some keys changed that leave its parameters as they are, such as `model.store`, and those of the
+    /// changes that change something. Any other key is an error.
+    pub fn changed(&self, changes: &Changes) -> Result<(Model, Changes)> {
+        let saved = Experiment { model: self.config.model.clone(), ..self.experiment.clone() };
+        let (settings, effective) = changes::changed(&saved, changes)?;
+        if effective.is_empty() {
+            return Ok((self.model.clone(), effective));
+        }
+        let model = Model::new(&settings, self.config.input, self.config.output, 0, &self.device)?;
+        Ok((model.with_parameters(&self.model.snapshot()?).map_err(LabError::Run)?, effective))
     }
 
-    /// Judges the model on all of another table or text.
-    pub fn judge_file(&self, file: &Path, threads: usize) -> Result<Judgement> {
-        let task = crate::tasks::open_file(&self.experiment.task, &self.config.facts, file)?;
-        evaluate(&self.model, &*task, Split::Test, self.experiment.train.batch, None, threads, &self.device)
+    /// Judges `model`, which is that of the run or a [changed](Self::changed) one, on held-out data: a split of the
+    /// run's own, on as many batches as the experiment says, or all of a file. `watch` follows and may end it.
+    pub fn judge(&self, model: &Model, held: &Held, threads: usize, watch: &mut Watch) -> Result<Judgement> {
+        let settings = &self.experiment.train;
+        let (task, split, most_batches) = match held {
+            Held::Split(Split::Test) => (self.task()?, Split::Test, settings.test_batches),
+            Held::Split(Split::Validation) => (self.task()?, Split::Validation, settings.validation_batches),
+            Held::File(file) => {
+                let task = crate::tasks::open_file(&self.experiment.task, &self.config.facts, file)?;
+                (task, Split::Test, None)
+            }
+        };
+        let (task, rows, device) = (&*task, settings.batch, &self.device);
+        Evaluation { model, task, rows, most_batches, limits: Limits::default(), threads, device }.run(split, watch)
     }
 }

@@ -63,22 +63,30 @@ impl Adding {
         HeldOut { validation: self.validation, test: self.test }
     }
 
-    fn batch(&self, rows: usize, mut draws_of: impl FnMut(usize) -> Draws) -> Batch {
-        let steps = self.length;
-        let mut values = vec![0.0; rows * steps * 2];
-        let mut sums = Vec::with_capacity(rows);
-        for (row, values) in values.chunks_exact_mut(steps * 2).enumerate() {
+    /// Some steps of sequences: the answer is asked if the last step is among them.
+    fn batch(&self, rows: usize, steps: Range<usize>, mut draws_of: impl FnMut(usize) -> Draws) -> Batch {
+        let (half, last) = (self.length / 2, self.length - 1);
+        let (mut values, mut sums) = (Vec::with_capacity(rows * steps.len() * 2), Vec::new());
+        for row in 0..rows {
             let mut draws = draws_of(row);
-            let half = steps / 2;
-            let marked = [draws.below(half), half + draws.below(steps - half)];
-            for step in values.chunks_exact_mut(2) {
-                step[0] = draws.fraction();
+            let marked = [draws.below(half), half + draws.below(self.length - half)];
+            // A number of each step follows.
+            let first = draws.position();
+            draws.go_to(first + steps.start as u128);
+            for step in steps.clone() {
+                values.extend([draws.fraction(), f32::from(u8::from(marked.contains(&step)))]);
             }
-            marked.iter().for_each(|step| values[step * 2 + 1] = 1.0);
-            sums.push(marked.iter().map(|step| values[step * 2]).sum());
+            if steps.contains(&last) {
+                let number = |step: &usize| {
+                    draws.go_to(first + *step as u128);
+                    draws.fraction()
+                };
+                sums.push(marked.iter().map(number).sum());
+            }
         }
+        let (asked, steps) = (last.clamp(steps.start, steps.end) - steps.start, steps.len());
         let input = Input::Dense { width: 2, values };
-        Batch { rows, steps, input, asked: Asked::From(steps - 1), answers: Answers::Values(sums) }
+        Batch { rows, steps, input, asked: Asked::From(asked), answers: Answers::Values(sums) }
     }
 }
 
@@ -92,7 +100,8 @@ impl Task for Adding {
     }
 
     fn training_batch(&self, seed: u64, update: u64, rows: usize) -> Batch {
-        self.batch(rows, |row| Draws::new(Purpose::Training, seed, update * rows as u64 + row as u64))
+        let draws_of = |row| Draws::new(Purpose::Training, seed, update * rows as u64 + row as u64);
+        self.batch(rows, 0..self.length, draws_of)
     }
 
     fn held_out(&self, split: Split) -> usize {
@@ -100,7 +109,15 @@ impl Task for Adding {
     }
 
     fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
-        self.batch(sequences.len(), |row| HeldOut::draws(split, sequences.start + row))
+        self.held_out_stretch(split, sequences, 0..self.length)
+    }
+
+    fn held_out_steps(&self, _split: Split, _sequences: Range<usize>) -> usize {
+        self.length
+    }
+
+    fn held_out_stretch(&self, split: Split, sequences: Range<usize>, steps: Range<usize>) -> Batch {
+        self.batch(sequences.len(), steps, |row| HeldOut::draws(split, sequences.start + row))
     }
 
     fn metrics(&self, tally: &Tally) -> Metrics {

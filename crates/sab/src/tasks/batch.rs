@@ -1,6 +1,7 @@
 //! [`Batch`]: sequences and questions about them, as plain numbers on the host.
 
 use crate::data::DataError;
+use std::ops::Range;
 
 /// The input of the network.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +46,35 @@ pub enum Asked {
     /// The first steps of each row, this many: `[rows, steps]` answers, of which those past a row's length do not
     /// count.
     Until(Vec<usize>),
+    /// One step of some rows: as many answers as rows that name a step. This is a stretch of [`At`](Self::At), whose
+    /// other rows are asked before or after it.
+    AtSome(Vec<Option<usize>>),
+}
+
+impl Asked {
+    /// The questions about some steps of whole sequences of `rows` rows.
+    pub(super) fn stretch(&self, steps: &Range<usize>) -> Self {
+        let within = |step: usize| step.clamp(steps.start, steps.end) - steps.start;
+        let place = |step: usize| steps.contains(&step).then(|| step - steps.start);
+        match self {
+            Self::From(from) => Self::From(within(*from)),
+            Self::TwoGroups { first, weight } => Self::TwoGroups { first: within(*first), weight: *weight },
+            Self::At(asked) => Self::AtSome(asked.iter().map(|step| place(*step)).collect()),
+            Self::Until(lengths) => Self::Until(lengths.iter().map(|length| within(*length)).collect()),
+            Self::AtSome(asked) => Self::AtSome(asked.iter().map(|step| step.and_then(place)).collect()),
+        }
+    }
+
+    /// For each answer of a batch its row and its step.
+    pub(crate) fn places(&self, rows: usize, steps: usize) -> Vec<(usize, usize)> {
+        let all = |from: usize| (0..rows).flat_map(move |row| (from..steps).map(move |step| (row, step)));
+        match self {
+            Self::From(from) => all(*from).collect(),
+            Self::TwoGroups { .. } | Self::Until(_) => all(0).collect(),
+            Self::At(asked) => asked.iter().copied().enumerate().collect(),
+            Self::AtSome(asked) => asked.iter().enumerate().filter_map(|(row, step)| Some((row, (*step)?))).collect(),
+        }
+    }
 }
 
 /// The right answers, as many as [`Asked`] says.
@@ -90,7 +120,27 @@ impl Batch {
             Asked::From(from) => self.rows * self.steps.saturating_sub(*from),
             Asked::At(_) => self.rows,
             Asked::Until(_) | Asked::TwoGroups { .. } => self.rows * self.steps,
+            Asked::AtSome(steps) => steps.iter().flatten().count(),
         }
+    }
+
+    /// Some of its steps, and what is asked about them.
+    pub fn stretch(&self, steps: Range<usize>) -> Self {
+        let steps = steps.start.min(self.steps)..steps.end.min(self.steps);
+        let places: Vec<bool> =
+            self.asked.places(self.rows, self.steps).iter().map(|(_, step)| steps.contains(step)).collect();
+        let answers = match &self.answers {
+            Answers::Classes(right) => Answers::Classes(chosen(right, &places)),
+            Answers::Values(right) => Answers::Values(chosen(right, &places)),
+            Answers::Unknown => Answers::Unknown,
+        };
+        let input = match &self.input {
+            Input::Tokens(tokens) => Input::Tokens(columns(tokens, self.steps, 1, &steps)),
+            Input::Dense { width, values } => {
+                Input::Dense { width: *width, values: columns(values, self.steps, *width, &steps) }
+            }
+        };
+        Self { rows: self.rows, steps: steps.len(), input, asked: self.asked.stretch(&steps), answers }
     }
 
     /// For each answer whether it counts, where some do not.
@@ -114,4 +164,15 @@ impl Batch {
         let count = counted.iter().filter(|counts| **counts).count().max(1);
         Some(counted.iter().map(|counts| f32::from(*counts) / count as f32).collect())
     }
+}
+
+/// Those values whose place is marked.
+fn chosen<T: Copy>(values: &[T], marked: &[bool]) -> Vec<T> {
+    values.iter().zip(marked).filter(|(_, marked)| **marked).map(|(value, _)| *value).collect()
+}
+
+/// Some steps of `[rows, all, width]`.
+fn columns<T: Copy>(values: &[T], all: usize, width: usize, steps: &Range<usize>) -> Vec<T> {
+    let rows = values.chunks_exact((all * width).max(1));
+    rows.flat_map(|row| &row[steps.start * width..steps.end * width]).copied().collect()
 }

@@ -56,13 +56,14 @@ impl Characters {
         Ok(Box::new(Self { text, length, order: EpochOrder::default() }))
     }
 
-    fn batch<'a>(&self, sequences: impl Iterator<Item = &'a [u16]>) -> Batch {
-        let (mut tokens, mut answers) = (Vec::new(), Vec::new());
+    /// Characters `[rows, steps + 1]`: all but the last of a row are read, all but the first asked.
+    fn batch<'a>(&self, steps: usize, sequences: impl Iterator<Item = &'a [u16]>) -> Batch {
+        let (mut tokens, mut answers, mut rows) = (Vec::new(), Vec::new(), 0);
         for sequence in sequences {
-            tokens.extend(sequence[..self.length].iter().map(|symbol| i32::from(*symbol)));
+            tokens.extend(sequence[..steps].iter().map(|symbol| i32::from(*symbol)));
             answers.extend(sequence[1..].iter().map(|symbol| i32::from(*symbol)));
+            rows += 1;
         }
-        let (steps, rows) = (self.length, tokens.len() / self.length);
         Batch { rows, steps, input: Input::Tokens(tokens), asked: Asked::From(0), answers: Answers::Classes(answers) }
     }
 
@@ -151,7 +152,8 @@ impl Task for Characters {
         // Nothing else of this task is drawn for the purpose of training.
         let shift = Draws::new(Purpose::Training, seed, epoch).below(room + 1);
         let items = self.order.batch(seed, update, count, rows);
-        self.batch(items.into_iter().map(|item| &part[shift + item * self.length..][..self.length + 1]))
+        let sequence = |item| &part[shift + item * self.length..][..self.length + 1];
+        self.batch(self.length, items.into_iter().map(sequence))
     }
 
     fn updates_an_epoch(&self, rows: usize) -> Option<u64> {
@@ -163,8 +165,17 @@ impl Task for Characters {
     }
 
     fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
+        self.held_out_stretch(split, sequences, 0..self.length)
+    }
+
+    fn held_out_steps(&self, _split: Split, _sequences: Range<usize>) -> usize {
+        self.length
+    }
+
+    fn held_out_stretch(&self, split: Split, sequences: Range<usize>, steps: Range<usize>) -> Batch {
         let part = self.part(split);
-        self.batch(sequences.map(|item| &part[item * self.length..][..self.length + 1]))
+        let stretch = |item| &part[item * self.length + steps.start..][..steps.len() + 1];
+        self.batch(steps.len(), sequences.map(stretch))
     }
 
     fn metrics(&self, tally: &Tally) -> Metrics {

@@ -83,19 +83,23 @@ impl Copy {
         self.length + 2 * DIGITS
     }
 
-    fn batch(&self, rows: usize, asked: Asked, mut digits_of: impl FnMut(usize) -> [i32; DIGITS]) -> Batch {
-        let (steps, marker) = (self.steps(), self.length + DIGITS - 1);
-        let mut tokens = vec![BLANK; rows * steps];
-        let mut answers = Vec::new();
-        for (row, tokens) in tokens.chunks_exact_mut(steps).enumerate() {
+    /// Some steps of sequences. `asked` counts from the first of these steps.
+    fn batch(
+        &self, rows: usize, steps: Range<usize>, asked: Asked, mut digits_of: impl FnMut(usize) -> [i32; DIGITS],
+    ) -> Batch {
+        let (marker, first) = (self.length + DIGITS - 1, self.steps() - DIGITS);
+        let asked_from = steps.start + if let Asked::From(from) = asked { from } else { 0 };
+        let (mut tokens, mut answers) = (Vec::with_capacity(rows * steps.len()), Vec::new());
+        for row in 0..rows {
             let digits = digits_of(row);
-            tokens[..DIGITS].copy_from_slice(&digits);
-            tokens[marker] = MARKER;
-            let blanks = steps - DIGITS - if let Asked::From(from) = asked { from } else { 0 };
-            answers.extend(std::iter::repeat_n(BLANK, blanks));
-            answers.extend(digits);
+            tokens.extend(steps.clone().map(|step| match step {
+                step if step < DIGITS => digits[step],
+                step if step == marker => MARKER,
+                _ => BLANK,
+            }));
+            answers.extend((asked_from..steps.end).map(|step| if step < first { BLANK } else { digits[step - first] }));
         }
-        Batch { rows, steps, input: Input::Tokens(tokens), asked, answers: Answers::Classes(answers) }
+        Batch { rows, steps: steps.len(), input: Input::Tokens(tokens), asked, answers: Answers::Classes(answers) }
     }
 }
 
@@ -120,7 +124,7 @@ impl Task for Copy {
             Some(0.0) => Asked::From(first),
             Some(weight) => Asked::TwoGroups { first, weight: weight as f32 },
         };
-        self.batch(rows, asked, |_| digits(&mut draws))
+        self.batch(rows, 0..self.steps(), asked, |_| digits(&mut draws))
     }
 
     fn held_out(&self, split: Split) -> usize {
@@ -128,8 +132,16 @@ impl Task for Copy {
     }
 
     fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
+        self.held_out_stretch(split, sequences, 0..self.steps())
+    }
+
+    fn held_out_steps(&self, _split: Split, _sequences: Range<usize>) -> usize {
+        self.steps()
+    }
+
+    fn held_out_stretch(&self, split: Split, sequences: Range<usize>, steps: Range<usize>) -> Batch {
         let digits_of = |row| digits(&mut HeldOut::draws(split, sequences.start + row));
-        self.batch(sequences.len(), Asked::From(0), digits_of)
+        self.batch(sequences.len(), steps, Asked::From(0), digits_of)
     }
 
     fn graded_steps(&self) -> usize {

@@ -164,22 +164,38 @@ impl LabelledSequences {
         Self { table, split, features, values, order: EpochOrder::default() }
     }
 
+    /// Steps of the longest of some sequences.
+    fn longest_of(&self, items: &[usize]) -> usize {
+        items.iter().map(|item| self.table.sequences[*item].steps).max().unwrap_or(0)
+    }
+
     fn batch(&self, items: &[usize]) -> Batch {
+        self.stretch(items, 0..self.longest_of(items))
+    }
+
+    /// Some steps of sequences.
+    fn stretch(&self, items: &[usize], steps: Range<usize>) -> Batch {
         let sequences: Vec<_> = items.iter().map(|item| &self.table.sequences[*item]).collect();
         let width = self.table.feature_names.len();
         let lengths: Vec<usize> = sequences.iter().map(|sequence| sequence.steps).collect();
-        let steps = lengths.iter().copied().max().unwrap_or(0);
-        let features: Vec<&[f32]> = sequences.iter().map(|sequence| sequence.features.as_slice()).collect();
+        // A sequence that ends before the last of the steps has fewer of them, or none.
+        let of_row = |length: usize| steps.start.min(length)..steps.end.min(length);
+        let features: Vec<&[f32]> = (sequences.iter().zip(&lengths))
+            .map(|(sequence, length)| &sequence.features[of_row(*length).start * width..of_row(*length).end * width])
+            .collect();
         let (mut classes, mut numbers) = (Vec::new(), Vec::new());
         for (sequence, length) in sequences.iter().zip(&lengths) {
-            let padding = if self.table.on == AnswerOn::Each { steps - length } else { 0 };
+            let (answered, padding) = match self.table.on {
+                AnswerOn::Last => (0..usize::from(steps.contains(&(length - 1))), 0),
+                AnswerOn::Each => (of_row(*length), steps.len() - of_row(*length).len()),
+            };
             match &sequence.answers {
                 data::Answers::Classes(right) => {
-                    classes.extend(right.iter().map(|class| *class as i32));
+                    classes.extend(right[answered].iter().map(|class| *class as i32));
                     classes.extend(std::iter::repeat_n(0, padding));
                 }
                 data::Answers::Values(right) => {
-                    numbers.extend(right);
+                    numbers.extend(&right[answered]);
                     numbers.extend(std::iter::repeat_n(0.0, padding));
                 }
             }
@@ -188,11 +204,14 @@ impl LabelledSequences {
             AnswerKind::Class => Answers::Classes(classes),
             AnswerKind::Value => Answers::Values(numbers),
         };
+        let whole = steps == (0..lengths.iter().copied().max().unwrap_or(0));
         let asked = match self.table.on {
             AnswerOn::Last => Asked::At(lengths.iter().map(|length| length - 1).collect()),
             AnswerOn::Each => Asked::Until(lengths),
         };
-        Batch { rows: sequences.len(), steps, input: Input::padded(&features, width, steps), asked, answers }
+        let asked = if whole { asked } else { asked.stretch(&steps) };
+        let input = Input::padded(&features, width, steps.len());
+        Batch { rows: sequences.len(), steps: steps.len(), input, asked, answers }
     }
 
     fn part(&self, split: Split) -> &[usize] {
@@ -233,8 +252,16 @@ impl Task for LabelledSequences {
         self.batch(&self.part(split)[sequences])
     }
 
+    fn held_out_steps(&self, split: Split, sequences: Range<usize>) -> usize {
+        self.longest_of(&self.part(split)[sequences])
+    }
+
+    fn held_out_stretch(&self, split: Split, sequences: Range<usize>, steps: Range<usize>) -> Batch {
+        self.stretch(&self.part(split)[sequences], steps)
+    }
+
     fn longest(&self, split: Split) -> usize {
-        self.part(split).iter().map(|item| self.table.sequences[*item].steps).max().unwrap_or(0)
+        self.longest_of(self.part(split))
     }
 
     fn metrics(&self, tally: &Tally) -> Metrics {

@@ -8,7 +8,7 @@ use attentive::SabLstmConfig;
 use std::path::{Path, PathBuf};
 
 /// The longest sequence: more is a typing mistake.
-const LONGEST: usize = 10_000_000;
+const LONGEST: usize = 1_000_000_000;
 
 /// Keys that several tasks have and that commands set.
 #[derive(Debug, Default)]

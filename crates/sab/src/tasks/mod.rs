@@ -11,6 +11,7 @@ mod images;
 mod kind;
 mod order;
 mod registry;
+mod row_tallies;
 mod tally;
 
 pub mod adding;
@@ -27,6 +28,7 @@ pub use facts::TaskFacts;
 pub use held_out::HeldOut;
 pub use kind::{CommonKeys, TaskKind, open, open_file};
 pub use order::EpochOrder;
+pub use row_tallies::RowTallies;
 pub use tally::{Metrics, Sums, Tally, metric};
 pub(crate) use tally::{as_json, largest};
 
@@ -114,6 +116,18 @@ pub trait Task: Send + Sync {
     /// Some sequences of a split as a batch. A sequence is the same in any batch.
     fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch;
 
+    /// Steps of the longest of some sequences of a split.
+    fn held_out_steps(&self, split: Split, sequences: Range<usize>) -> usize {
+        self.held_out_sequences(split, sequences).steps
+    }
+
+    /// Some steps of some sequences, counted from 0: [`Batch::stretch`] of their batch. Long sequences are evaluated
+    /// stretch by stretch. A task whose sequences can be long makes a stretch without the rest of them, as
+    /// [`copy`] does; this default makes the whole batch and cuts it.
+    fn held_out_stretch(&self, split: Split, sequences: Range<usize>, steps: Range<usize>) -> Batch {
+        self.held_out_sequences(split, sequences).stretch(steps)
+    }
+
     /// Batches of a split.
     fn held_out_count(&self, split: Split, rows: usize) -> u64 {
         self.held_out(split).div_ceil(rows.max(1)) as u64
@@ -128,7 +142,7 @@ pub trait Task: Send + Sync {
 
     /// Steps of the longest sequence of a split.
     fn longest(&self, split: Split) -> usize {
-        self.held_out_batch(split, 0, 1).steps
+        self.held_out_steps(split, 0..1)
     }
 
     /// The number of last steps that are graded separately.

@@ -1,6 +1,6 @@
 //! [`Tally`]: the quality of answers, summed over batches.
 
-use super::batch::{Answers, Batch};
+use super::batch::{Answers, Asked, Batch};
 use crate::error::Result;
 
 /// A named result, such as `("accuracy", 0.993)`.
@@ -75,44 +75,64 @@ impl Tally {
 
     /// Adds the outputs `[answers, outputs]` of a batch; an error if the batch does not have the right answers.
     pub fn add(&mut self, batch: &Batch, outputs: &[f32], width: usize) -> Result<()> {
-        let right = match &batch.answers {
-            Answers::Classes(right) => right.len(),
-            Answers::Values(right) => right.len(),
-            Answers::Unknown => 0,
-        };
-        if right != batch.answer_count() || outputs.len() != batch.answer_count() * width.max(1) {
-            return Err(batch.unanswered().into());
+        let last = self.first_graded(batch, 0, batch.steps);
+        judged(batch, outputs, width, |_, step, one| {
+            self.all.merge(one);
+            if step >= last {
+                self.graded.merge(one);
+            }
+        })
+    }
+
+    /// The first graded step of a stretch that begins at step `first` of sequences of `steps` steps. A sequence's only
+    /// answer is its last one, wherever it stands.
+    pub(super) fn first_graded(&self, stretch: &Batch, first: usize, steps: usize) -> usize {
+        match stretch.asked {
+            Asked::At(_) | Asked::AtSome(_) if self.graded_steps > 0 => 0,
+            _ => steps.saturating_sub(self.graded_steps).saturating_sub(first),
         }
-        let counted = batch.counted();
-        let answers_a_row = (batch.answer_count() / batch.rows.max(1)).max(1);
-        for (place, output) in outputs.chunks_exact(width.max(1)).enumerate() {
-            if counted.as_ref().is_some_and(|counted| !counted[place]) {
-                continue;
-            }
-            let mut one = Sums { count: 1, ..Sums::default() };
-            match &batch.answers {
-                Answers::Classes(right) => {
-                    let right = right[place] as usize;
-                    one.cross_entropy = cross_entropy(output, right);
-                    one.correct = u64::from(largest(output) == Some(right));
-                }
-                Answers::Values(right) => {
-                    let error = f64::from(output[0]) - f64::from(right[place]);
-                    (one.squared_error, one.absolute_error) = (error * error, error.abs());
-                }
-                Answers::Unknown => continue,
-            }
-            self.all.merge(&one);
-            if place % answers_a_row + self.graded_steps >= answers_a_row {
-                self.graded.merge(&one);
-            }
-        }
-        Ok(())
     }
 }
 
+/// Hands each answer that counts to `take`, with its row and step, in the order of the outputs `[answers, outputs]`. An
+/// error if the batch does not have the right answers.
+pub(super) fn judged(
+    batch: &Batch, outputs: &[f32], width: usize, mut take: impl FnMut(usize, usize, &Sums),
+) -> Result<()> {
+    let right = match &batch.answers {
+        Answers::Classes(right) => right.len(),
+        Answers::Values(right) => right.len(),
+        Answers::Unknown => 0,
+    };
+    if right != batch.answer_count() || outputs.len() != batch.answer_count() * width.max(1) {
+        return Err(batch.unanswered().into());
+    }
+    let counted = batch.counted();
+    let places = batch.asked.places(batch.rows, batch.steps);
+    for (place, (output, (row, step))) in outputs.chunks_exact(width.max(1)).zip(places).enumerate() {
+        if counted.as_ref().is_some_and(|counted| !counted[place]) {
+            continue;
+        }
+        let mut one = Sums { count: 1, ..Sums::default() };
+        match &batch.answers {
+            Answers::Classes(right) => {
+                let right = right[place] as usize;
+                one.cross_entropy = cross_entropy(output, right);
+                one.correct = u64::from(largest(output) == Some(right));
+            }
+            Answers::Values(right) => {
+                let error = f64::from(output[0]) - f64::from(right[place]);
+                (one.squared_error, one.absolute_error) = (error * error, error.abs());
+            }
+            Answers::Unknown => continue,
+        }
+        take(row, step, &one);
+    }
+    Ok(())
+}
+
 impl Sums {
-    fn merge(&mut self, other: &Sums) {
+    pub(super) fn merge(&mut self, other: &Sums) {
         self.count += other.count;
         self.correct += other.correct;
         self.cross_entropy += other.cross_entropy;

@@ -10,7 +10,7 @@ mod signals;
 
 pub use adam::{Adam, GradientSet, LARGEST_NORM};
 pub(crate) use evaluate::STEPS_AT_ONCE;
-pub use evaluate::{Judgement, MEMORIES, evaluate, judge};
+pub use evaluate::{Evaluation, Judgement, Limits, MEMORIES, PEAK_MIB, SECONDS, Watch, evaluate, judge};
 pub use learner::{Learned, Learner};
 pub use observer::{NoteKind, Observer, Progress, Validation};
 pub use schedule::learning_rate;

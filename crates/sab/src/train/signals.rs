@@ -1,4 +1,4 @@
-//! The first Ctrl-C or SIGTERM saves a checkpoint and stops; a second one ends the process at once.
+//! The first Ctrl-C or SIGTERM stops as soon as nothing is lost; a second one ends the process at once.
 
 use crate::error::{LabError, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -12,8 +12,13 @@ use std::time::Duration;
 pub struct Stop(Arc<AtomicUsize>);
 
 impl Stop {
-    /// Listens to signals from now on.
+    /// Listens to signals from now on, while training.
     pub fn on_signals() -> Result<Self> {
+        Self::on_signals_during("stopping after this update, with a checkpoint")
+    }
+
+    /// The same during other work. `answer` tells the user what happens on the first signal, if that takes a while.
+    pub fn on_signals_during(answer: &'static str) -> Result<Self> {
         let (asked, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         for signal in [SIGINT, SIGTERM] {
             // In this order: the handler that ends the process must see the flag as the previous signal left it.
@@ -23,19 +28,19 @@ impl Stop {
                 .map_err(|why| LabError::Run(format!("cannot listen to signals: {why}")))?;
         }
         let stop = Self(which);
-        stop.clone().answer_when_asked();
+        stop.clone().answer_when_asked(answer);
         Ok(stop)
     }
 
     /// Explains the first signal, because an update may take a while.
-    fn answer_when_asked(self) {
+    fn answer_when_asked(self, answer: &'static str) {
         std::thread::spawn(move || {
             while self.asked().is_none() {
                 std::thread::sleep(Duration::from_millis(50));
             }
             // If the update ends sooner, no message is needed.
             std::thread::sleep(Duration::from_millis(500));
-            eprintln!("stopping after this update, with a checkpoint; once more stops at once");
+            eprintln!("{answer}; once more stops at once");
         });
     }
 

@@ -43,7 +43,7 @@ fn a_record_of_an_earlier_version_becomes_a_short_one_with_all_digits_of_its_met
     assert!(!text.contains("somewhere") && !text.contains("figures") && !text.contains("ending"), "{text}");
     assert_eq!((record.experiment.as_str(), record.config.train.seed), ("sweeps/mine", 2));
     assert_eq!(record.metrics_at(None).map(|found| &found["accuracy"]), Some(&json!(0.123_456_789_012_345_67)));
-    assert_eq!(record.metrics_at(Some(9)).map(|found| &found["accuracy"]), Some(&json!(0.987_654_321_098_7)));
+    assert_eq!(record.metrics_at(Some(&9.into())).map(|found| &found["accuracy"]), Some(&json!(0.987_654_321_098_7)));
     assert_eq!(record.summary.as_ref().map(|summary| &summary["stop_reason"]), Some(&json!("budget")));
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use sab::display::Style;
 use sab::reproduce::{Event, RunOptions, State, TimeLeft, Work};
+use sab::runs::Judging;
 
 #[test]
 fn a_record_of_another_experiment_is_not_taken_for_this_one() {
@@ -128,7 +129,8 @@ fn the_library_runs_a_table_and_reports_to_a_callback() {
         told.push(match event {
             Event::Training { run, done, of, .. } => format!("train {} {done}/{of}", run.name),
             Event::Judging(run) => format!("judge {} {}", run.name, run.experiment.train.seed),
-            Event::Judged(at) => format!("T={}", at.length),
+            Event::Judged(Judging::Share(..)) => return,
+            Event::Judged(Judging::Done(done)) => done.at.to_string(),
         });
     };
     work.train(&wanted, &mut tell).expect("trained");

@@ -100,6 +100,43 @@ fn models_are_judged_at_other_lengths_once() {
 }
 
 #[test]
+fn a_table_judges_changed_models_apart() {
+    let place = small();
+    let lengths = "lengths = [6, { length = 6, sequences = 4, set = { \"model.capacity\" = 3 } }, \
+        { length = 9, set = { \"model.k_top\" = 2 } }]\nabout =";
+    let beside = "[[metrics]]\nname = \"memories\"\nheading = \"memories\"\n\n[[metrics]]\nname = \"seconds\"\n\
+        heading = \"seconds\"\n\n[[groups]]";
+    let (head, rows) = TABLE.split_once("[[groups]]").expect("groups");
+    // One model, which the paper does not have: a row for each length.
+    let row = rows.split("[[groups.rows]]").nth(1).expect("a row").replace("paper = [\"99.5\", \"0.01\"]", "");
+    let table = format!("{}{beside}\n\n[[groups.rows]]{row}", head.replace("about =", lengths));
+    place.write("mine/small/table.toml", table);
+    let shown = place.ok(&reproduce(&["--formats", "md,json"]));
+    assert!(shown.contains("| length | accuracy, % | CE_10 | memories | seconds |"), "{shown}");
+    let cells = |head: &str| -> Vec<String> {
+        let line =
+            shown.lines().find(|line| line.starts_with(&format!("| {head} |"))).unwrap_or_else(|| panic!("{shown}"));
+        line.trim_matches('|').split('|').map(|cell| cell.trim().to_string()).collect()
+    };
+    assert_eq!((cells("T=6")[3].as_str(), cells("T=6 with model.capacity=3")[3].as_str()), ("26.000", "3.0000"));
+    assert!(cells("T=9 with model.k_top=2")[4].parse::<f64>().is_ok_and(|seconds| seconds > 0.0), "{shown}");
+    // The third change is none: the model has that k_top.
+    let transfer = &place.json("out/records/small/sab/seed1.json")["transfer"];
+    assert_eq!(transfer["changed"].as_array().map(Vec::len), Some(1));
+    assert_eq!(transfer["changed"][0]["lengths"][0]["sequences"], 4);
+    assert_eq!(transfer["lengths"].as_array().map(Vec::len), Some(2));
+    let again = place.sab(&reproduce(&[]));
+    assert!(again.status.success() && !stderr(&again).contains("T  "), "{}", stderr(&again));
+    // A length with changes can be missing like any other.
+    let table = std::fs::read_to_string(place.path("mine/small/table.toml")).expect("a table");
+    place.write("mine/small/table.toml", table.replace("\"model.capacity\" = 3", "\"model.capacity\" = 4"));
+    let plan = place.ok(&reproduce(&["--dry-run"]));
+    assert!(plan.contains("not evaluated at T=6 with model.capacity=4 yet"), "{plan}");
+    place.write("mine/small/table.toml", table.replace("sequences = 4", "rows = 4"));
+    assert!(place.fails(2, &reproduce(&["--dry-run"])).contains("expected a length or {"));
+}
+
+#[test]
 fn rows_that_are_done_need_neither_data_nor_the_run() {
     let place = small();
     let first = place.ok(&reproduce(&[]));

@@ -1,10 +1,12 @@
 //! `sab reproduce`
 
-use super::{print, transfer};
+use super::print;
+use super::transfer::{self, Meters};
 use crate::display::{Style, duration};
 use crate::error::{LabError, Result};
 use crate::reproduce::{Budget, Catalogue, Event, Format, Results, RunOptions, State, Table, TimeLeft, Wanted, Work};
 use crate::run_dir::atomic;
+use crate::runs::{At, Judging};
 use crate::train::Stop;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -135,6 +137,8 @@ pub(super) fn run(arguments: &ReproduceArguments) -> Result<()> {
         }
     } else {
         tables.iter().try_for_each(|table| results.check_attention(table))?;
+        let mut meters = Meters::new(style);
+        let mut tell = |event: Event| tell(event, &mut meters);
         work.train(&wanted, &mut tell)?;
         work.judge(&wanted, &mut tell)?;
     }
@@ -146,14 +150,19 @@ fn named(run: &Wanted) -> String {
 }
 
 /// Reports progress on stderr.
-fn tell(event: Event) {
+fn tell(event: Event, meters: &mut Meters) {
     match event {
         Event::Training { run, done, of, seconds_left } => {
             let left = seconds_left.map_or(String::new(), |left| format!(", about {} left", duration(left)));
             eprintln!("run {} of {of}: {} ({done} done{left})", done + 1, named(run));
         }
         Event::Judging(run) => eprintln!("{}, at other lengths", named(run)),
-        Event::Judged(at) => eprint!("{}", transfer::line(at)),
+        Event::Judged(report) => {
+            meters.follow(&report);
+            if let Judging::Done(at) = report {
+                eprint!("{}", transfer::line(at));
+            }
+        }
     }
 }
 
@@ -195,10 +204,10 @@ fn plan(work: &Work, wanted: &[Wanted]) -> Result<()> {
         State::Missing => "missing".to_string(),
         State::Done { seconds, lengths_left } => {
             let time = seconds.map_or(String::new(), |seconds| format!(" in {}", duration(seconds)));
-            let lengths: Vec<String> = lengths_left.iter().map(usize::to_string).collect();
+            let lengths: Vec<String> = lengths_left.iter().map(At::to_string).collect();
             let judged = match lengths.is_empty() {
                 true => String::new(),
-                false => format!(", not evaluated at T={} yet", lengths.join(", ")),
+                false => format!(", not evaluated at {} yet", lengths.join(", ")),
             };
             format!("done{time}{judged}")
         }
