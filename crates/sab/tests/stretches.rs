@@ -170,7 +170,7 @@ fn sums_keep_their_order_whatever_the_stretches() {
     let mut sums = Vec::new();
     for longest in [5, 200_000, 200_001] {
         for answers in [classes(), values()] {
-            let whole = judged_in(&[0..5], answers.clone(), longest);
+            let whole = judged_in(std::slice::from_ref(&(0..5)), answers.clone(), longest);
             assert_eq!((whole.all.count, whole.graded.count), (10, 4));
             for stretches in [vec![0..2, 2..4, 4..5], vec![0..1, 1..5], (0..5).map(|step| step..step + 1).collect()] {
                 assert_eq!(judged_in(&stretches, answers.clone(), longest), whole, "{stretches:?}");
