@@ -7,6 +7,7 @@
 //! RUN is a run directory of the copy task. For each number of memories the program hands the model ten digits and so
 //! many blanks that the memory has that size, and then times single steps of the layer, one row, with the state carried
 //! on. Every round starts from a copy of the same state.
+//! Prints one line of JSON per number: the median and the best round.
 #![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use attentive::{ForwardOptions, SabState};
@@ -56,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         rounds.sort_unstable_by(f64::total_cmp);
         let (best, median) = (rounds[0], rounds[ROUNDS / 2]);
-        println!("{memories} memories: {median:.1} us per step (best round {best:.1})");
+        println!("{{\"memories\": {memories}, \"microseconds\": {median:.2}, \"best_round\": {best:.2}}}");
     }
     Ok(())
 }
