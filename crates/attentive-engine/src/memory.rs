@@ -4,7 +4,6 @@
 use crate::error::{EngineError, Result};
 use crate::model::Model;
 use crate::sparsifiers::Choice;
-use crate::state::Kept;
 use crate::stores::RECEIVED_DECAY;
 use std::ops::Range;
 
@@ -75,6 +74,17 @@ pub(crate) enum Place {
     Carried(usize),
     /// Among the hidden states of this call, at this step, counted from 0.
     Step(usize),
+}
+
+/// The memories of one row after a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    /// How many carried memories the call began with.
+    pub(crate) carried: usize,
+    /// The steps of the call, from 0, whose states were stored.
+    pub(crate) stored: Vec<usize>,
+    /// The places of the remaining memories. `None` means all carried ones, then all stored ones.
+    pub(crate) kept: Option<Vec<Place>>,
 }
 
 /// The slots of one row in one call: first the carried ones, then one for each stored state. A slot is never reused

@@ -3,7 +3,7 @@
 use crate::error::{EngineError, Result, all_finite, check_length};
 use crate::index::MemoryIndex;
 use crate::kernels::gemm::PANEL;
-use crate::memory::{Place, RowStart};
+use crate::memory::{Kept, Place, RowStart};
 use crate::model::Model;
 use crate::pool::Buffer;
 use crate::segments::Segments;
@@ -38,17 +38,6 @@ pub struct State {
 pub(crate) struct Unsettled {
     pub(crate) time: usize,
     pub(crate) rows: Vec<Kept>,
-}
-
-/// The memories of one row after a call.
-#[derive(Clone, Debug)]
-pub(crate) struct Kept {
-    /// How many carried memories the call began with.
-    pub(crate) carried: usize,
-    /// The steps of the call, from 0, whose states were stored.
-    pub(crate) stored: Vec<usize>,
-    /// The places of the remaining memories. `None` means all carried ones, then all stored ones.
-    pub(crate) kept: Option<Vec<Place>>,
 }
 
 impl State {
