@@ -1,11 +1,8 @@
 //! [`Segments`]: the steps that led to each memory, kept for credit across calls (R21).
 
 use crate::error::{EngineError, Result, all_finite, check_length};
-use crate::memory::RowMemory;
 use crate::model::Model;
 use crate::options::KTrunc;
-use crate::pool::Buffer;
-use crate::problem::{Inputs, Problem};
 use std::sync::Arc;
 
 /// The inputs of a segment's steps.
@@ -60,7 +57,7 @@ pub struct Segments {
 }
 
 impl SegmentInputs {
-    fn none(dense: bool) -> Self {
+    pub(crate) fn none(dense: bool) -> Self {
         if dense { Self::Dense(Vec::new()) } else { Self::Tokens(Vec::new()) }
     }
 
@@ -77,7 +74,7 @@ impl Segment {
     }
 
     /// Its first steps.
-    fn first(mut self, steps: usize) -> Self {
+    pub(crate) fn first(mut self, steps: usize) -> Self {
         let all = self.steps().max(1);
         match &mut self.inputs {
             SegmentInputs::Tokens(tokens) => tokens.truncate(steps),
@@ -173,122 +170,6 @@ impl RowSegments {
     }
 }
 
-/// The cell states at the truncation points of a call.
-pub(crate) struct Cuts {
-    /// `[batch, room, padded]`
-    pub(crate) cells: Buffer,
-    pub(crate) places: CutPlaces,
-}
-
-/// Where [`Cuts`] has the cell states.
-pub(crate) struct CutPlaces {
-    room: usize,
-    /// The steps that each row had taken before the call.
-    steps_before: Vec<u64>,
-}
-
-impl Cuts {
-    /// `None` if the model keeps no segments.
-    pub(crate) fn new(problem: &Problem, steps_before: Vec<u64>) -> Option<Self> {
-        let model = &problem.model;
-        if !model.credit_across_calls {
-            return None;
-        }
-        let cuts = |before: &u64| model.cuts_until(before + problem.time as u64) - model.cuts_until(*before);
-        let room = steps_before.iter().map(cuts).max().unwrap_or(0) as usize;
-        let cells = Buffer::take(problem.if_carries(steps_before.len() * room * problem.padded));
-        Some(Self { cells, places: CutPlaces { room, steps_before } })
-    }
-}
-
-impl CutPlaces {
-    /// The place of the cell state after step `t` of a row, if a truncation point follows the step.
-    pub(crate) fn find(&self, problem: &Problem, row: usize, t: usize) -> Option<usize> {
-        let (model, before) = (&problem.model, self.steps_before[row]);
-        let step = before + t as u64 + 1;
-        let number = || model.cuts_until(step) - model.cuts_until(before) - 1;
-        model.cut_after(step).then(|| (row * self.room + number() as usize) * problem.padded)
-    }
-}
-
-/// What a call computed, as far as segments need it.
-pub(crate) struct Steps<'a> {
-    pub(crate) problem: &'a Problem,
-    pub(crate) cuts: &'a Cuts,
-    /// h and c before the call, `[batch, padded]`; c may be empty.
-    pub(crate) hidden_before: &'a [f32],
-    pub(crate) cell_before: &'a [f32],
-    /// `[batch, time, input]`, empty for tokens.
-    pub(crate) dense: &'a [f32],
-    /// `[batch, time, hidden]` each
-    pub(crate) hidden: &'a [f32],
-    pub(crate) summaries: &'a [f32],
-}
-
-impl Steps<'_> {
-    /// The segments after the call. `memory` gives the memory of a row, with the slots that were evicted.
-    pub(crate) fn follow<'m>(&self, before: Option<Segments>, memory: impl Fn(usize) -> &'m RowMemory) -> Segments {
-        let grid = self.problem.model.grid();
-        let same_grid = before.as_ref().is_some_and(|before| before.grid == grid);
-        let mut rows = before.map_or_else(|| vec![RowSegments::default(); self.problem.batch], |before| before.rows);
-        for (row, segments) in rows.iter_mut().enumerate() {
-            let memory = memory(row);
-            segments.slots.resize(memory.carried(), None);
-            segments.open = segments.open.take().filter(|_| same_grid);
-            self.follow_row(row, memory, segments);
-            if let Some(survivors) = memory.survivors() {
-                let kept = survivors.iter().map(|slot| segments.slots[*slot as usize].take()).collect();
-                segments.slots = kept;
-            }
-        }
-        Segments { grid, rows }
-    }
-
-    fn follow_row(&self, row: usize, memory: &RowMemory, segments: &mut RowSegments) {
-        let Problem { time, hidden, padded, .. } = *self.problem;
-        let of = |values: &[f32], place: usize| values.get(place..place + hidden).unwrap_or_default().to_vec();
-        let start = || self.starting(of(self.hidden_before, row * padded), of(self.cell_before, row * padded));
-        let mut open = segments.open.take().unwrap_or_else(start);
-        let mut stored: Vec<usize> = Vec::new();
-        for t in 0..time {
-            self.append(&mut open, row, t);
-            if memory.filled_by(t).is_some() {
-                stored.push(open.steps());
-            }
-            let cut = self.cuts.places.find(self.problem, row, t);
-            let last = t + 1 == time;
-            if let Some(steps) = stored.last().copied().filter(|_| cut.is_some() || last) {
-                let by = Arc::new(open.clone().first(steps));
-                segments.slots.extend(stored.drain(..).map(|steps| Some(Led { by: Arc::clone(&by), steps })));
-            }
-            if let Some(place) = cut {
-                let after = of(self.hidden, (row * time + t) * hidden);
-                open = self.starting(after, of(self.cuts.cells.as_slice(), place));
-            }
-        }
-        segments.open = Some(open);
-    }
-
-    fn starting(&self, hidden: Vec<f32>, cell: Vec<f32>) -> Segment {
-        let dense = matches!(self.problem.inputs, Inputs::Dense);
-        let cell = if self.problem.layout.carries { cell } else { Vec::new() };
-        Segment { hidden, cell, inputs: SegmentInputs::none(dense), summaries: Vec::new() }
-    }
-
-    /// Adds step `t` of a row.
-    fn append(&self, segment: &mut Segment, row: usize, t: usize) {
-        let Problem { time, input, hidden, .. } = *self.problem;
-        let step = row * time + t;
-        match (&mut segment.inputs, &self.problem.inputs) {
-            (SegmentInputs::Dense(inputs), _) => inputs.extend(&self.dense[step * input..][..input]),
-            (SegmentInputs::Tokens(inputs), Inputs::Tokens(tokens)) => inputs.push(tokens[step]),
-            // The call's check refuses a state of another kind.
-            (SegmentInputs::Tokens(_), Inputs::Dense) => {}
-        }
-        segment.summaries.extend(&self.summaries[step * hidden..][..hidden]);
-    }
-}
-
 impl Model {
     /// The grid of truncation points: `k_trunc` and the phase within it; zeros if nothing is cut (R9).
     pub fn grid(&self) -> [u64; 2] {
@@ -299,7 +180,7 @@ impl Model {
     }
 
     /// How many truncation points there are up to a step (R9).
-    fn cuts_until(&self, step: u64) -> u64 {
+    pub(crate) fn cuts_until(&self, step: u64) -> u64 {
         match self.grid() {
             [0, _] => 0,
             [k, phase] => (step + phase) / k,

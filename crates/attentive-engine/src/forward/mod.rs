@@ -4,6 +4,7 @@ mod attention;
 mod cell;
 mod sequence;
 mod steps;
+mod trail;
 
 use crate::error::{EngineError, Result, all_finite};
 use crate::memory::RowMemory;
@@ -11,7 +12,6 @@ use crate::pool::Buffer;
 use crate::problem::{Call, Problem};
 use crate::projections::States;
 use crate::reminders::Reminders;
-use crate::segments::{Cuts, Steps};
 use crate::state::{Keys, State, Unsettled};
 use crate::tape::Tape;
 use crate::team::{self, Barrier, Shared, Worker};
@@ -19,6 +19,7 @@ use crate::weights::PackedWeights;
 use sequence::{Sequence, SharedCuts, SharedReminders};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use steps::RowWork;
+use trail::{Cuts, Steps};
 
 /// The result of a forward pass.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! [`Sequence`]: everything that the threads of one forward pass share, and its matrix product.
 
+use super::trail::{CutPlaces, Cuts};
 use crate::kernels::gemm::{PANEL, PackedMatrix};
 use crate::problem::Problem;
 use crate::projections::{ProjectionView, States};
 use crate::reminders::{Reminder, Reminders};
-use crate::segments::{CutPlaces, Cuts};
 use crate::step::multiply;
 use crate::tape::ChoiceWriter;
 use crate::team::Shared;
