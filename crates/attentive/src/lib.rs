@@ -87,9 +87,9 @@ mod segments;
 mod state;
 
 pub use attentive_engine::{
-    Cell, Drift, EngineError, Evict, Gain, Hops, InstructionSet, KTop, KTrunc, Owner, Parameter, Reminder, Reminders, Replay,
-    Retrieval, ScoreGradient, Scorer, Sparsifier, Start, Store, TruncPhase, arithmetic_limit, keep_freed_memory,
-    number_or, release_freed_memory,
+    Cell, Drift, EngineError, Evict, Gain, Hops, InstructionSet, KTop, KTrunc, Owner, Parameter, Reminder, Reminders,
+    Replay, Retrieval, ScoreGradient, Scorer, Sparsifier, Start, Store, TruncPhase, arithmetic_limit,
+    keep_freed_memory, number_or, release_freed_memory,
 };
 pub use config::{Initialization, SabLstmConfig};
 pub use drift::DriftReport;
