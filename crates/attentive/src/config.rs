@@ -94,7 +94,7 @@ pub struct SabLstmConfig {
     pub hops: Hops,
     /// Whether a carried state keeps the steps that led to each memory, so that gradient reaches them from a later call
     /// (R21).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub credit_across_calls: bool,
     /// How the parameters start; `start` in a file.
     #[serde(default, rename = "start", alias = "initialization")]

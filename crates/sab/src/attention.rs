@@ -29,7 +29,7 @@ impl Attention {
             KTop::Count(count) => count.min(MOST_REMINDERS),
             KTop::All => MOST_REMINDERS,
         };
-        let batch = task.held_out_batch(split, sequence, 1);
+        let batch = task.held_out_batch(split, sequence, 1).stretch(0..task.shown_steps());
         let out = model.run(&batch, &ForwardOptions::new().with_reminders(most), device)?;
         let of_step = |reminders: &attentive::Reminders, step| {
             reminders.at(0, step).iter().map(|reminder| (reminder.step, reminder.weight)).collect()

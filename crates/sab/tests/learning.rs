@@ -218,7 +218,7 @@ fn plain_loss(outputs: &[f32], batch: &Batch) -> f64 {
                 + mean(&mut (0..count).filter(|place| place % steps >= *first))
         }
         Asked::Until(lengths) => mean(&mut (0..count).filter(|place| place % steps < lengths[place / steps])),
-        Asked::From(_) | Asked::At(_) | Asked::AtSome(_) => mean(&mut (0..count)),
+        Asked::From(_) | Asked::At(_) | Asked::Only(_) => mean(&mut (0..count)),
     }
 }
 
@@ -231,6 +231,7 @@ fn the_loss_is_that_of_plain_code() {
         Asked::From(2),
         Asked::From(4),
         Asked::At(vec![0, 4, 2]),
+        Asked::Only(vec![(2, 4), (0, 1)]),
         Asked::Until(vec![5, 1, 3]),
         Asked::Until(vec![2, 1, 3]),
         Asked::Until(vec![5, 5, 5]),

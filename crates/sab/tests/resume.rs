@@ -303,6 +303,32 @@ mod every_task {
     }
 
     #[test]
+    fn a_stream() {
+        let small = ["--set", "task.open=2", "--set", "task.names=3", "--set", "model.capacity=20"];
+        let cut = ["--set", "train.update_every=7", "--set", "task.validation=4", "--set", "task.test=4"];
+        task_survives(&[&["stream", "--length", "30", "--steps", "1500"][..], &small, &cut].concat());
+    }
+
+    #[test]
+    fn a_stream_with_credit_across_updates() {
+        let small = ["--set", "task.open=2", "--set", "task.names=3", "--set", "model.capacity=20"];
+        let cut = ["--set", "train.update_every=7", "--set", "task.validation=4", "--set", "task.test=4"];
+        let credit = ["--set", "model.credit_across_calls=true", "--set", "model.trunc_phase=0"];
+        task_survives(&[&["stream", "--length", "30", "--steps", "1000"][..], &small, &cut, &credit].concat());
+    }
+
+    #[test]
+    fn updates_inside_a_sequence() {
+        task_survives(&["copy", "--length", "5", "--steps", "1500", "--set", "train.update_every=9"]);
+    }
+
+    #[test]
+    fn a_text_as_a_stream() {
+        let stream = ["--set", "task.stream=true", "--set", "model.capacity=10"];
+        task_survives(&[&["text", "--file", "book.txt", "--length", "20", "--steps", "600"][..], &stream].concat());
+    }
+
+    #[test]
     fn a_transformer() {
         let small = ["--set", "model.heads=2", "--set", "model.feed_forward=16", "--set", "model.layers=1"];
         task_survives(

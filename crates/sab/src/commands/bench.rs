@@ -7,6 +7,7 @@ use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, Value, parse_change};
 use crate::models::Model;
 use crate::run_dir::{DeviceUse, Environment, ModelConfig, RunDir, cores};
+use crate::settings::wrong;
 use crate::tasks::Task;
 use crate::train::{Adam, Learner, Session, Stop, Trainer};
 use attentive::ForwardOptions;
@@ -55,6 +56,10 @@ pub(super) fn run(arguments: &BenchArguments) -> Result<()> {
         changes.push(parse_change(pair)?);
     }
     let experiment = Experiment::of_task(&arguments.task, &changes)?;
+    if let Some(every) = experiment.train.update_every {
+        let hint = "a bare step takes a whole batch: use --set train.update_every=none";
+        return Err(wrong("train.update_every", every, hint));
+    }
     let task = crate::tasks::open(&experiment.task, &experiment.data_dir)?;
     let threads = arguments.threads.map_or_else(cores, usize::from);
     let (mut bare, mut trainer) = (f64::INFINITY, f64::INFINITY);
@@ -79,7 +84,8 @@ fn bare_step(experiment: &Experiment, task: &dyn Task, threads: usize, device: D
     let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
     let adam = Adam::new(settings, &model)?;
     let mut learner = Learner { model, adam, clip: settings.clip, device };
-    let batch = task.training_batch(settings.seed, 0, settings.batch);
+    // The first batch of a stream asks nothing.
+    let batch = task.training_batch(settings.seed, 1, settings.batch);
     let mut began = Instant::now();
     // The first steps find their memory.
     for step in 0..settings.updates + 2 {

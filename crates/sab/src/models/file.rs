@@ -67,23 +67,41 @@ fn turned(parameter: Parameter) -> Parameter {
     }
 }
 
-struct Bytes<'a>(&'a Parameter);
+/// The name of a carried state among the tensors of a checkpoint. Its bytes are those of a record.
+const STATE: &str = "carried_state";
+
+enum Bytes<'a> {
+    Parameter(&'a Parameter),
+    State(&'a [u8], [usize; 1]),
+}
 
 impl View for Bytes<'_> {
     fn dtype(&self) -> Dtype {
-        Dtype::F32
+        match self {
+            Self::Parameter(_) => Dtype::F32,
+            Self::State(..) => Dtype::U8,
+        }
     }
 
     fn shape(&self) -> &[usize] {
-        &self.0.shape
+        match self {
+            Self::Parameter(parameter) => &parameter.shape,
+            Self::State(_, shape) => shape,
+        }
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Owned(self.0.values.iter().flat_map(|x| x.to_le_bytes()).collect())
+        match self {
+            Self::Parameter(parameter) => Cow::Owned(parameter.values.iter().flat_map(|x| x.to_le_bytes()).collect()),
+            Self::State(bytes, _) => Cow::Borrowed(bytes),
+        }
     }
 
     fn data_len(&self) -> usize {
-        self.0.values.len() * size_of::<f32>()
+        match self {
+            Self::Parameter(parameter) => parameter.values.len() * size_of::<f32>(),
+            Self::State(bytes, _) => bytes.len(),
+        }
     }
 }
 
@@ -97,10 +115,18 @@ struct Envelope<T> {
 
 /// The bytes of a safetensors file with some facts in its metadata.
 pub fn to_bytes(parameters: &[Parameter], facts: &impl serde::Serialize) -> Result<Vec<u8>> {
+    to_bytes_with_state(parameters, None, facts)
+}
+
+/// [`to_bytes`] for a checkpoint that holds a carried state, as the bytes of a record.
+pub fn to_bytes_with_state(
+    parameters: &[Parameter], state: Option<&[u8]>, facts: &impl serde::Serialize,
+) -> Result<Vec<u8>> {
     let wrong = |why: String| LabError::Run(format!("cannot make a safetensors file: {why}"));
-    let envelope = Envelope { sha256: digest(parameters), content: facts };
+    let envelope = Envelope { sha256: digest(parameters, state), content: facts };
     let text = serde_json::to_string(&envelope).map_err(|why| wrong(why.to_string()))?;
-    let tensors = parameters.iter().map(|parameter| (parameter.name.as_str(), Bytes(parameter)));
+    let tensors = parameters.iter().map(|parameter| (parameter.name.as_str(), Bytes::Parameter(parameter)));
+    let tensors = tensors.chain(state.map(|state| (STATE, Bytes::State(state, [state.len()]))));
     safetensors::serialize(tensors, Some(HashMap::from([(METADATA.to_string(), text)])))
         .map_err(|why| wrong(why.to_string()))
 }
@@ -110,6 +136,8 @@ pub fn to_bytes(parameters: &[Parameter], facts: &impl serde::Serialize) -> Resu
 pub struct Content<T> {
     /// Its tensors.
     pub parameters: Vec<Parameter>,
+    /// The bytes of a carried state, if it has one.
+    pub state: Option<Vec<u8>>,
     /// The facts in its metadata, if it was written here.
     pub facts: Option<T>,
 }
@@ -130,8 +158,12 @@ pub fn from_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> std::result::
     let (_, header) =
         SafeTensors::read_metadata(bytes).map_err(|why| format!("is not a safetensors file or is damaged ({why})"))?;
     let file = SafeTensors::deserialize(bytes).map_err(|why| format!("is damaged ({why})"))?;
-    let mut parameters = Vec::new();
+    let (mut parameters, mut state) = (Vec::new(), None);
     for (name, tensor) in file.iter() {
+        if (name, tensor.dtype()) == (STATE, Dtype::U8) {
+            state = Some(tensor.data().to_vec());
+            continue;
+        }
         if tensor.dtype() != Dtype::F32 {
             return Err(format!("holds `{name}` as {:?}, not as F32", tensor.dtype()));
         }
@@ -145,18 +177,18 @@ pub fn from_bytes<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> std::result::
     // A file may have any order; sorted by name, it no longer depends on the program that wrote the file.
     parameters.sort_by(|a, b| a.name.cmp(&b.name));
     let Some(text) = header.metadata().as_ref().and_then(|metadata| metadata.get(METADATA)) else {
-        return Ok(Content { parameters, facts: None });
+        return Ok(Content { parameters, state, facts: None });
     };
     let envelope: Envelope<T> =
         serde_json::from_str(text).map_err(|why| format!("has metadata that this version cannot read ({why})"))?;
-    match digest(&parameters) == envelope.sha256 {
-        true => Ok(Content { parameters, facts: Some(envelope.content) }),
+    match digest(&parameters, state.as_deref()) == envelope.sha256 {
+        true => Ok(Content { parameters, state, facts: Some(envelope.content) }),
         false => Err("is damaged: its tensors do not have the digest in its header".into()),
     }
 }
 
-/// SHA-256 over names, shapes and numbers, by name.
-fn digest(parameters: &[Parameter]) -> String {
+/// SHA-256 over names, shapes and numbers, by name, and then over the carried state.
+fn digest(parameters: &[Parameter], state: Option<&[u8]>) -> String {
     let mut sorted: Vec<&Parameter> = parameters.iter().collect();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
     let mut hash = Sha256::new();
@@ -165,6 +197,10 @@ fn digest(parameters: &[Parameter]) -> String {
         hash.update(format!("{:?}", parameter.shape));
         let bytes: Vec<u8> = parameter.values.iter().flat_map(|x| x.to_le_bytes()).collect();
         hash.update(&bytes);
+    }
+    if let Some(state) = state {
+        hash.update(STATE);
+        hash.update(state);
     }
     hexadecimal(hash)
 }
@@ -196,14 +232,18 @@ mod tests {
 
     #[test]
     fn tensors_and_facts_come_back() {
-        let bytes = to_bytes(&some(), &Fact { update: 7 }).expect("written");
-        let content: Content<Fact> = from_bytes(&bytes).expect("read");
-        assert_eq!((content.parameters, content.facts.map(|fact| fact.update)), (some(), Some(7)));
+        for state in [None, Some(&b"any bytes"[..])] {
+            let bytes = to_bytes_with_state(&some(), state, &Fact { update: 7 }).expect("written");
+            let content: Content<Fact> = from_bytes(&bytes).expect("read");
+            assert_eq!((content.parameters, content.facts.map(|fact| fact.update)), (some(), Some(7)));
+            assert_eq!(content.state.as_deref(), state);
+        }
     }
 
     #[test]
     fn any_damage_is_an_error_or_changes_no_tensor() {
-        let good = to_bytes(&some(), &Fact { update: 7 }).expect("written");
+        let state = Some(&b"any bytes"[..]);
+        let good = to_bytes_with_state(&some(), state, &Fact { update: 7 }).expect("written");
         for length in 0..good.len() {
             assert!(from_bytes::<Fact>(&good[..length]).is_err(), "cut at {length}");
         }
@@ -211,8 +251,8 @@ mod tests {
             let mut bad = good.clone();
             bad[place] ^= 1 << bit;
             // A flip in the facts can be another fact, and one in their key a file from elsewhere.
-            if let Ok(Content { parameters, facts: Some(_) }) = from_bytes::<Fact>(&bad) {
-                assert_eq!(parameters, some(), "byte {place}, bit {bit}");
+            if let Ok(Content { parameters, state: read, facts: Some(_) }) = from_bytes::<Fact>(&bad) {
+                assert_eq!((parameters, read.as_deref()), (some(), state), "byte {place}, bit {bit}");
             }
         }
         assert!(from_bytes::<Fact>(&u64::MAX.to_le_bytes()).is_err());

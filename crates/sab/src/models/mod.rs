@@ -14,7 +14,7 @@ use crate::device::cpu;
 use crate::error::{LabError, Result};
 use crate::experiment::ModelSettings;
 use crate::tasks::{Answers, Batch, InputKind, OutputKind};
-use attentive::{ForwardOptions, SabLstmConfig, cross_entropy};
+use attentive::{DriftReport, ForwardOptions, SabLstmConfig, SabState, cross_entropy};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::sync::{Mutex, PoisonError};
@@ -27,6 +27,17 @@ pub enum Model {
     Sab(SabModel),
     /// A Transformer encoder.
     Transformer(TransformerModel),
+}
+
+/// The answers to a stretch of sequences, and what it leaves for the next one. A Transformer leaves nothing.
+#[derive(Debug)]
+pub struct Answered {
+    /// The outputs at the steps that the stretch asks for, `[answers, outputs]`.
+    pub outputs: Tensor<2>,
+    /// The state after the stretch.
+    pub state: Option<SabState>,
+    /// After the backward pass: how far replayed memories have drifted (R21).
+    pub drift: Option<DriftReport>,
 }
 
 /// Burn has one source of random numbers for the whole process, so only one model at a time may seed it and draw its
@@ -61,7 +72,23 @@ impl Model {
         Ok(self.answer_and_count(batch, options, device)?.0)
     }
 
-    /// The same, and how many states the sequences of the batch stored, null slots aside; `None` without memories.
+    /// The same from a carried state, or from a fresh one.
+    pub fn answer_from(
+        &self, state: Option<SabState>, batch: &Batch, options: &ForwardOptions, device: &Device,
+    ) -> Result<Answered> {
+        match self {
+            Self::Sab(model) => {
+                let out = model.run_from(state, batch, options, device)?;
+                let outputs = model.read(batch, &out, device)?;
+                Ok(Answered { outputs, state: Some(out.state), drift: Some(out.drift) })
+            }
+            Self::Transformer(model) => {
+                Ok(Answered { outputs: model.answer(batch, device)?, state: None, drift: None })
+            }
+        }
+    }
+
+    /// The outputs, and how many states the sequences of the batch stored, null slots aside; `None` without memories.
     pub fn answer_and_count(
         &self, batch: &Batch, options: &ForwardOptions, device: &Device,
     ) -> Result<(Tensor<2>, Option<usize>)> {

@@ -83,7 +83,7 @@ impl SabModel {
                 Ok(asked.flatten(0, 1))
             }
             Asked::TwoGroups { .. } | Asked::Until(_) => Ok(self.readout.read(out)?.flatten(0, 1)),
-            Asked::At(_) | Asked::AtSome(_) => {
+            Asked::At(_) | Asked::Only(_) => {
                 let places = places_of(batch, device);
                 let at = |x: Tensor<3>| x.flatten::<2>(0, 1).select(0, places.clone());
                 self.readout.forward(at(out.hidden.clone()), at(out.summary.clone()))

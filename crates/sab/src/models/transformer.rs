@@ -67,7 +67,7 @@ impl TransformerModel {
         let asked = match &batch.asked {
             Asked::From(0) | Asked::TwoGroups { .. } | Asked::Until(_) => hidden,
             Asked::From(from) => hidden.reshape([rows, steps, width]).narrow(1, *from, steps - from).flatten(0, 1),
-            Asked::At(_) | Asked::AtSome(_) => hidden.select(0, places_of(batch, device)),
+            Asked::At(_) | Asked::Only(_) => hidden.select(0, places_of(batch, device)),
         };
         Ok(self.head.forward(asked))
     }

@@ -34,7 +34,7 @@ use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TaskSettings};
 use crate::models::Model;
 use crate::run_dir::{DeviceUse, Environment, ModelConfig, RunDir, available_memory, cores};
-use crate::tasks::{Metrics, Split, Task, TaskFacts};
+use crate::tasks::{Metrics, Task, TaskFacts};
 use crate::train::checkpoint::TrainState;
 use crate::train::{NoteKind, Session, Stop, StopReason, Trainer};
 use conclusion::conclude;
@@ -151,7 +151,8 @@ fn check_memory(experiment: &Experiment, task: &dyn Task, device: DeviceName) ->
     if device != DeviceName::Cpu {
         return Ok(());
     }
-    let (rows, steps) = (experiment.train.batch as f64, task.longest(Split::Test) as f64);
+    let steps = experiment.train.update_every.unwrap_or(usize::MAX).min(task.training_steps());
+    let (rows, steps) = (experiment.train.batch as f64, steps as f64);
     let needed = experiment.model.training_bytes(rows, steps, task.input().size(), task.output().size());
     let Some(have) = available_memory().filter(|have| needed > *have as f64) else { return Ok(()) };
     let gib = |bytes: f64| bytes / (1_u64 << 30) as f64;

@@ -25,6 +25,10 @@ pub struct TrainSettings {
     pub seed: u64,
     /// Sequences per batch.
     pub batch: usize,
+    /// An update after every this many steps of a batch, from which the states are carried on: a number, or `"none"`
+    /// for one update per batch.
+    #[serde(with = "none")]
+    pub update_every: Option<usize>,
     /// The budget, unless `epochs` is a number.
     pub updates: u64,
     /// The budget in passes over the training data: a number or `"none"`. Generated tasks have no passes.
@@ -85,6 +89,7 @@ impl Default for TrainSettings {
         Self {
             seed: 1,
             batch: 64,
+            update_every: None,
             updates: 20_000,
             epochs: None,
             max_seconds: None,
@@ -115,6 +120,7 @@ impl TrainSettings {
     pub(crate) fn validate(&self) -> Result<()> {
         let counts = [
             ("batch", self.batch as u64),
+            ("update_every", self.update_every.unwrap_or(1) as u64),
             ("updates", self.updates),
             ("epochs", self.epochs.unwrap_or(1)),
             ("validate_every", self.validate_every),

@@ -43,25 +43,28 @@ pub enum Asked {
     },
     /// One step of each row: `[rows]` answers. The steps after it are padding.
     At(Vec<usize>),
+    /// Single steps of some rows, as pairs of row and step: `[pairs]` answers. A stretch of [`At`](Self::At) is one such
+    /// batch, because its other rows are asked before or after it.
+    Only(Vec<(usize, usize)>),
     /// The first steps of each row, this many: `[rows, steps]` answers, of which those past a row's length do not
     /// count.
     Until(Vec<usize>),
-    /// One step of some rows: as many answers as rows that name a step. This is a stretch of [`At`](Self::At), whose
-    /// other rows are asked before or after it.
-    AtSome(Vec<Option<usize>>),
 }
 
 impl Asked {
     /// The questions about some steps of whole sequences of `rows` rows.
     pub(super) fn stretch(&self, steps: &Range<usize>) -> Self {
         let within = |step: usize| step.clamp(steps.start, steps.end) - steps.start;
-        let place = |step: usize| steps.contains(&step).then(|| step - steps.start);
+        let only = |asked: &mut dyn Iterator<Item = (usize, usize)>| {
+            let inside = asked.filter(|(_, step)| steps.contains(step));
+            Self::Only(inside.map(|(row, step)| (row, step - steps.start)).collect())
+        };
         match self {
             Self::From(from) => Self::From(within(*from)),
             Self::TwoGroups { first, weight } => Self::TwoGroups { first: within(*first), weight: *weight },
-            Self::At(asked) => Self::AtSome(asked.iter().map(|step| place(*step)).collect()),
+            Self::At(asked) => only(&mut asked.iter().copied().enumerate()),
             Self::Until(lengths) => Self::Until(lengths.iter().map(|length| within(*length)).collect()),
-            Self::AtSome(asked) => Self::AtSome(asked.iter().map(|step| step.and_then(place)).collect()),
+            Self::Only(asked) => only(&mut asked.iter().copied()),
         }
     }
 
@@ -72,7 +75,7 @@ impl Asked {
             Self::From(from) => all(*from).collect(),
             Self::TwoGroups { .. } | Self::Until(_) => all(0).collect(),
             Self::At(asked) => asked.iter().copied().enumerate().collect(),
-            Self::AtSome(asked) => asked.iter().enumerate().filter_map(|(row, step)| Some((row, (*step)?))).collect(),
+            Self::Only(asked) => asked.clone(),
         }
     }
 }
@@ -119,14 +122,21 @@ impl Batch {
         match &self.asked {
             Asked::From(from) => self.rows * self.steps.saturating_sub(*from),
             Asked::At(_) => self.rows,
+            Asked::Only(places) => places.len(),
             Asked::Until(_) | Asked::TwoGroups { .. } => self.rows * self.steps,
-            Asked::AtSome(steps) => steps.iter().flatten().count(),
         }
     }
 
-    /// Some of its steps, and what is asked about them.
+    /// Whether no answer counts: such a batch has no loss.
+    pub fn asks_nothing(&self) -> bool {
+        self.answer_count() == 0 || self.counted().is_some_and(|counted| !counted.contains(&true))
+    }
+
+    /// Some of its steps, and what is asked about them. Steps past the end are left out. The mean loss of a stretch is
+    /// over its own answers.
     pub fn stretch(&self, steps: Range<usize>) -> Self {
-        let steps = steps.start.min(self.steps)..steps.end.min(self.steps);
+        let end = steps.end.min(self.steps);
+        let steps = steps.start.min(end)..end;
         let places: Vec<bool> =
             self.asked.places(self.rows, self.steps).iter().map(|(_, step)| steps.contains(step)).collect();
         let answers = match &self.answers {

@@ -13,18 +13,25 @@ use attentive::{Initialization, SabLstmConfig};
 use std::ops::Range;
 use std::path::Path;
 
+/// A text is held out in this many streams, or in fewer if it is short.
+const HELD_OUT_STREAMS: usize = 8;
+
 /// Sequences of `length` characters from a text; the answer to each character is the next one. Sequences do not
 /// overlap and each begins with a fresh state, in training and when held out; the start of the first one is drawn for
 /// each pass.
+///
+/// As a stream, each row reads a part of its own from one end to the other, `length` characters per batch, and then
+/// begins anew; the start of each pass is drawn. Held out, a text is a few long sequences.
 #[derive(Debug)]
 struct Characters {
     text: TextSplit,
     length: usize,
+    stream: bool,
     order: EpochOrder,
 }
 
 impl Characters {
-    fn open(text: TextSplit, length: usize) -> Result<Box<dyn Task>> {
+    fn open(text: TextSplit, length: usize, stream: bool) -> Result<Box<dyn Task>> {
         let parts = [("training", &text.train), ("validation", &text.validation), ("test", &text.test)];
         for (name, part) in parts {
             if part.len() < length + 1 {
@@ -35,12 +42,12 @@ impl Characters {
                 )));
             }
         }
-        Ok(Box::new(Self { text, length, order: EpochOrder::default() }))
+        Ok(Box::new(Self { text, length, stream, order: EpochOrder::default() }))
     }
 
     /// A whole text to judge a model on, in the model's symbols. A remainder at its end that is shorter than a sequence
     /// does not count.
-    fn of_model(path: &Path, facts: &TaskFacts, length: usize) -> Result<Box<dyn Task>> {
+    fn of_model(path: &Path, facts: &TaskFacts, length: usize, stream: bool) -> Result<Box<dyn Task>> {
         let Some(alphabet) = &facts.alphabet else {
             return Err(LabError::Run(
                 "the model's config.json has no symbols: it can be evaluated only on its own text".into(),
@@ -53,7 +60,7 @@ impl Characters {
         }
         let (validation, test) = (Vec::new(), Vec::new());
         let text = TextSplit { alphabet: alphabet.clone(), train: all, validation, test, note: None, sha256: None };
-        Ok(Box::new(Self { text, length, order: EpochOrder::default() }))
+        Ok(Box::new(Self { text, length, stream, order: EpochOrder::default() }))
     }
 
     /// Characters `[rows, steps + 1]`: all but the last of a row are read, all but the first asked.
@@ -80,6 +87,35 @@ impl Characters {
     fn sequences(&self, part: &[u16]) -> usize {
         (part.len() - 1) / self.length
     }
+
+    /// The part of the training text that one row of a stream reads.
+    fn part_of_row(&self, row: usize, rows: usize) -> &[u16] {
+        let (train, rows) = (&self.text.train, rows.max(1));
+        let edge = |row: usize| (row as u128 * train.len() as u128 / rows as u128) as usize;
+        &train[edge(row)..edge(row + 1)]
+    }
+
+    /// How often a row of a stream has read its part before a batch, and the batches since.
+    fn pass(&self, batch: u64, row: usize, rows: usize) -> (u64, u64) {
+        let batches = self.sequences(self.part_of_row(row, rows)).max(1) as u64;
+        (batch / batches, batch % batches)
+    }
+
+    /// What one row of a stream reads in a batch.
+    fn read(&self, seed: u64, batch: u64, row: usize, rows: usize) -> &[u16] {
+        let part = self.part_of_row(row, rows);
+        let (pass, place) = self.pass(batch, row, rows);
+        let room = part.len() - 1 - self.sequences(part) * self.length;
+        // Nothing else of a stream is drawn for the purpose of training.
+        let shift = Draws::new(Purpose::Training, seed, pass.wrapping_mul(rows as u64) + row as u64).below(room + 1);
+        &part[shift + place as usize * self.length..][..self.length + 1]
+    }
+
+    /// The streams of a held-out part and their steps. A remainder that is shorter than their number is left out.
+    fn streams(&self, part: &[u16]) -> (usize, usize) {
+        let streams = HELD_OUT_STREAMS.min(self.sequences(part)).max(1);
+        (streams, (part.len() - 1) / streams)
+    }
 }
 
 /// A task whose sequences are characters of one text: everything in which texts differ.
@@ -89,6 +125,8 @@ pub(super) trait Text {
     fn load(&self, data_dir: &Path) -> data::Result<TextSplit>;
 
     fn length(&self) -> usize;
+
+    fn stream(&self) -> bool;
 
     fn common_keys(&mut self) -> CommonKeys<'_>;
 
@@ -126,11 +164,11 @@ impl<T: Text> TaskKind for T {
     }
 
     fn open(&self, data_dir: &Path) -> Result<Box<dyn Task>> {
-        Characters::open(self.load(data_dir)?, self.length())
+        Characters::open(self.load(data_dir)?, self.length(), self.stream())
     }
 
     fn judge_file(&self, facts: &TaskFacts, file: &Path) -> Option<Result<Box<dyn Task>>> {
-        Some(Characters::of_model(file, facts, self.length()))
+        Some(Characters::of_model(file, facts, self.length(), self.stream()))
     }
 }
 
@@ -144,6 +182,9 @@ impl Task for Characters {
     }
 
     fn training_batch(&self, seed: u64, update: u64, rows: usize) -> Batch {
+        if self.stream {
+            return self.batch(self.length, (0..rows).map(|row| self.read(seed, update, row, rows)));
+        }
         // One sequence is given up, so that the first one may begin anywhere within its length.
         let part = &self.text.train;
         let count = (self.sequences(part) - 1).max(1);
@@ -156,26 +197,55 @@ impl Task for Characters {
         self.batch(self.length, items.into_iter().map(sequence))
     }
 
+    fn training_steps(&self) -> usize {
+        self.length
+    }
+
+    fn begins(&self, _seed: u64, batch: u64, rows: usize) -> Vec<usize> {
+        (0..rows).filter(|row| !self.stream || self.pass(batch, *row, rows).1 == 0).collect()
+    }
+
+    fn check_rows(&self, rows: usize) -> Result<()> {
+        let (characters, needed) = (self.text.train.len() / rows.max(1), self.length + 1);
+        if !self.stream || characters >= needed {
+            return Ok(());
+        }
+        Err(LabError::Config(format!(
+            "`train.batch` is {rows}, so each stream has {characters} characters of the training text, but it needs \
+             {needed}, one more than `task.length`: use a smaller --batch, a shorter --length or a longer text"
+        )))
+    }
+
     fn updates_an_epoch(&self, rows: usize) -> Option<u64> {
+        if self.stream {
+            return Some(self.sequences(self.part_of_row(0, rows)).max(1) as u64);
+        }
         Some(EpochOrder::batches((self.sequences(&self.text.train) - 1).max(1), rows))
     }
 
     fn held_out(&self, split: Split) -> usize {
-        self.sequences(self.part(split))
+        let part = self.part(split);
+        if self.stream { self.streams(part).0 } else { self.sequences(part) }
     }
 
     fn held_out_sequences(&self, split: Split, sequences: Range<usize>) -> Batch {
-        self.held_out_stretch(split, sequences, 0..self.length)
+        let steps = self.held_out_steps(split, sequences.clone());
+        self.held_out_stretch(split, sequences, 0..steps)
     }
 
-    fn held_out_steps(&self, _split: Split, _sequences: Range<usize>) -> usize {
-        self.length
+    fn held_out_steps(&self, split: Split, _sequences: Range<usize>) -> usize {
+        if self.stream { self.streams(self.part(split)).1 } else { self.length }
     }
 
     fn held_out_stretch(&self, split: Split, sequences: Range<usize>, steps: Range<usize>) -> Batch {
         let part = self.part(split);
-        let stretch = |item| &part[item * self.length + steps.start..][..steps.len() + 1];
+        let length = self.held_out_steps(split, sequences.clone());
+        let stretch = |item| &part[item * length + steps.start..][..steps.len() + 1];
         self.batch(steps.len(), sequences.map(stretch))
+    }
+
+    fn shown_steps(&self) -> usize {
+        if self.stream { self.length } else { usize::MAX }
     }
 
     fn metrics(&self, tally: &Tally) -> Metrics {

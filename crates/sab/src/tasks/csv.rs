@@ -240,6 +240,10 @@ impl Task for LabelledSequences {
         self.batch(&places.into_iter().map(|place| train[place]).collect::<Vec<_>>())
     }
 
+    fn training_steps(&self) -> usize {
+        self.split.train.iter().map(|item| self.table.sequences[*item].steps).max().unwrap_or(0)
+    }
+
     fn updates_an_epoch(&self, rows: usize) -> Option<u64> {
         Some(EpochOrder::batches(self.split.train.len(), rows))
     }

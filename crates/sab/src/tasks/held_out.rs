@@ -5,9 +5,6 @@ use crate::error::Result;
 use crate::rng::{Draws, Purpose};
 use crate::settings::at_least_one;
 
-/// Held-out sequences are the same for every seed of training, so that runs compare.
-const SEED: u64 = 0;
-
 /// The numbers of held-out sequences of a task that generates them. Sequence 7 of a split is the same in any batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldOut {
@@ -18,6 +15,17 @@ pub struct HeldOut {
 }
 
 impl HeldOut {
+    /// Held-out sequences are the same for every seed of training, so that runs compare.
+    pub(super) const SEED: u64 = 0;
+
+    /// The purpose of the random numbers of a split.
+    pub(super) fn purpose(split: Split) -> Purpose {
+        match split {
+            Split::Validation => Purpose::Validation,
+            Split::Test => Purpose::Test,
+        }
+    }
+
     /// Refuses splits without a sequence, for [`TaskKind::validate`](super::TaskKind::validate).
     pub fn validate(&self) -> Result<()> {
         at_least_one("task.validation", self.validation, "sequence")?;
@@ -35,10 +43,6 @@ impl HeldOut {
     /// The numbers that one held-out sequence is drawn from. Training draws from
     /// [`Purpose::Training`](crate::rng::Purpose::Training) and never meets them.
     pub fn draws(split: Split, sequence: usize) -> Draws {
-        let purpose = match split {
-            Split::Validation => Purpose::Validation,
-            Split::Test => Purpose::Test,
-        };
-        Draws::new(purpose, SEED, sequence as u64)
+        Draws::new(Self::purpose(split), Self::SEED, sequence as u64)
     }
 }

@@ -20,6 +20,7 @@ pub mod copy;
 pub mod csv;
 pub mod pmnist;
 pub mod ptb;
+pub mod stream;
 pub mod text;
 pub mod text8;
 
@@ -32,12 +33,14 @@ pub use row_tallies::RowTallies;
 pub use tally::{Metrics, Sums, Tally, metric};
 pub(crate) use tally::{as_json, largest};
 
+use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 registry::registry! {
     copy::Copy,
     adding::Adding,
+    stream::Stream,
     ptb::Ptb,
     text8::Text8,
     text::Text,
@@ -102,8 +105,25 @@ pub trait Task: Send + Sync {
     /// The kind of answer.
     fn output(&self) -> OutputKind;
 
-    /// The batch of one update: a function of the seed and the number of the update.
+    /// The batch of one update: a function of the seed and the number of the update. With `train.update_every`, several
+    /// updates share a batch, and `update` is the number of the batch.
     fn training_batch(&self, seed: u64, update: u64, rows: usize) -> Batch;
+
+    /// Steps of the longest training batch.
+    fn training_steps(&self) -> usize {
+        self.training_batch(0, 0, 1).steps
+    }
+
+    /// The rows whose sequences begin with a training batch; the others continue those of the batch before. By default
+    /// all begin. Where some continue, the task is a stream, and its model's state is carried from batch to batch.
+    fn begins(&self, _seed: u64, _batch: u64, rows: usize) -> Vec<usize> {
+        (0..rows).collect()
+    }
+
+    /// Refuses a number of rows for which there is not enough training data.
+    fn check_rows(&self, _rows: usize) -> Result<()> {
+        Ok(())
+    }
 
     /// Updates that make one pass over the training data; none if every batch is new.
     fn updates_an_epoch(&self, _rows: usize) -> Option<u64> {
@@ -143,6 +163,11 @@ pub trait Task: Send + Sync {
     /// Steps of the longest sequence of a split.
     fn longest(&self, split: Split) -> usize {
         self.held_out_steps(split, 0..1)
+    }
+
+    /// How many of the first steps of a held-out sequence are shown with what they were reminded of.
+    fn shown_steps(&self) -> usize {
+        usize::MAX
     }
 
     /// The number of last steps that are graded separately.

@@ -12,11 +12,14 @@ use std::path::Path;
 pub struct Ptb {
     /// Characters per sequence.
     pub length: usize,
+    /// Whether each row of a batch reads its own part of the text from one end to the other, with its state carried from
+    /// one batch to the next; otherwise each sequence begins afresh.
+    pub stream: bool,
 }
 
 impl Default for Ptb {
     fn default() -> Self {
-        Self { length: 100 }
+        Self { length: 100, stream: false }
     }
 }
 
@@ -31,6 +34,10 @@ impl Text for Ptb {
 
     fn length(&self) -> usize {
         self.length
+    }
+
+    fn stream(&self) -> bool {
+        self.stream
     }
 
     fn common_keys(&mut self) -> CommonKeys<'_> {

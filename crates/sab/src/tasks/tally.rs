@@ -88,7 +88,7 @@ impl Tally {
     /// answer is its last one, wherever it stands.
     pub(super) fn first_graded(&self, stretch: &Batch, first: usize, steps: usize) -> usize {
         match stretch.asked {
-            Asked::At(_) | Asked::AtSome(_) if self.graded_steps > 0 => 0,
+            Asked::At(_) | Asked::Only(_) if self.graded_steps > 0 => 0,
             _ => steps.saturating_sub(self.graded_steps).saturating_sub(first),
         }
     }

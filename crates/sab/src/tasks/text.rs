@@ -15,11 +15,14 @@ pub struct Text {
     pub file: PathBuf,
     /// Characters per sequence.
     pub length: usize,
+    /// Whether each row of a batch reads its own part of the text from one end to the other, with its state carried from
+    /// one batch to the next; otherwise each sequence begins afresh.
+    pub stream: bool,
 }
 
 impl Default for Text {
     fn default() -> Self {
-        Self { file: PathBuf::new(), length: 100 }
+        Self { file: PathBuf::new(), length: 100, stream: false }
     }
 }
 
@@ -34,6 +37,10 @@ impl TextTask for Text {
 
     fn length(&self) -> usize {
         self.length
+    }
+
+    fn stream(&self) -> bool {
+        self.stream
     }
 
     fn common_keys(&mut self) -> CommonKeys<'_> {

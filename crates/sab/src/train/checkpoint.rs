@@ -1,10 +1,13 @@
 //! Checkpoints: everything that training needs to continue bit for bit, one file each, written while training runs.
 
 use super::adam::{Adam, FIRST, SECOND};
+use super::learner::Learned;
 use crate::error::{LabError, Result};
 use crate::experiment::{Experiment, TrainSettings};
 use crate::models::{Model, Snapshot, file};
 use crate::run_dir::{CHECKPOINTS, RunDir, atomic, save_model};
+use attentive::{SabState, SabStateRecord};
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -42,6 +45,23 @@ pub struct Window {
     pub loss: f64,
     /// Of their gradients' norms.
     pub norm: f64,
+    /// Of their drifts (R21), and how many of them had one.
+    #[serde(default)]
+    pub drift: f64,
+    /// See `drift`.
+    #[serde(default)]
+    pub drifts: u64,
+}
+
+impl Window {
+    /// Adds an update.
+    pub fn add(&mut self, learned: &Learned) {
+        let Learned { loss, norm, drift } = learned;
+        (self.updates, self.loss, self.norm) = (self.updates + 1, self.loss + loss, self.norm + norm);
+        if let Some(drift) = drift {
+            (self.drift, self.drifts) = (self.drift + drift, self.drifts + 1);
+        }
+    }
 }
 
 /// The facts of a checkpoint.
@@ -62,6 +82,20 @@ pub struct Checkpoint {
     pub parameters: Snapshot,
     /// Adam's moments.
     pub moments: Snapshot,
+    /// The state that the next update continues from, if it does.
+    pub carried: Option<SabStateRecord>,
+}
+
+/// A checkpoint read again.
+pub struct Restored {
+    /// The progress of training.
+    pub state: TrainState,
+    /// The model.
+    pub model: Model,
+    /// Its optimizer.
+    pub adam: Adam,
+    /// The state that the next update continues from, if it does.
+    pub carried: Option<SabState>,
 }
 
 fn name_of(update: u64) -> String {
@@ -83,8 +117,8 @@ pub fn list(run: &RunDir) -> Result<Vec<(u64, PathBuf)>> {
 
 /// The latest checkpoint of a run, if it has one.
 pub fn latest(
-    run: &RunDir, experiment: &str, settings: &TrainSettings, model: Model,
-) -> Result<Option<(TrainState, Model, Adam)>> {
+    run: &RunDir, experiment: &str, settings: &TrainSettings, model: Model, device: &Device,
+) -> Result<Option<Restored>> {
     let checkpoints = list(run)?;
     let Some((_, path)) = checkpoints.last() else { return Ok(None) };
     let hint = match checkpoints.len() {
@@ -104,7 +138,27 @@ pub fn latest(
     let does_not_fit = |why: String| wrong(&format!("does not fit the model: {why}"));
     let model = model.with_parameters(&parameters).map_err(does_not_fit)?;
     let adam = Adam::restore(settings, facts.state.adam_steps, &model.snapshot()?, moments).map_err(does_not_fit)?;
-    Ok(Some((facts.state, model, adam)))
+    let carried = content.state.map(|bytes| from_bytes(&bytes, settings.batch, device)).transpose();
+    let carried = carried.map_err(|why| wrong(&format!("has a carried state that cannot be continued: {why}")))?;
+    Ok(Some(Restored { state: facts.state, model, adam, carried }))
+}
+
+/// The bytes of a carried state. CBOR keeps numbers of any width as they are and lists of bytes short.
+fn to_bytes(carried: &SabStateRecord) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    ciborium::into_writer(carried, &mut bytes)
+        .map_err(|why| LabError::Run(format!("cannot save the carried state: {why}")))?;
+    Ok(bytes)
+}
+
+/// The carried state of some bytes, for a batch of so many rows.
+fn from_bytes(bytes: &[u8], rows: usize, device: &Device) -> std::result::Result<SabState, String> {
+    let record: SabStateRecord = ciborium::from_reader(bytes).map_err(|why| why.to_string())?;
+    let state = SabState::from_record(record, device).map_err(|why| why.to_string())?;
+    match state.batch() {
+        batch if batch == rows => Ok(state),
+        batch => Err(format!("it has {batch} rows, but `train.batch` is {rows}")),
+    }
 }
 
 /// An experiment without the path of its file: the file's content is checked elsewhere, and its path does not matter.
@@ -187,7 +241,9 @@ fn write(run: &RunDir, experiment: &str, checkpoint: Checkpoint, keep: usize) ->
     let update = checkpoint.state.update;
     let facts = Facts { state: checkpoint.state, experiment: experiment.to_string() };
     let tensors = [checkpoint.parameters, checkpoint.moments].concat();
-    atomic::write(&run.file(CHECKPOINTS).join(name_of(update)), &file::to_bytes(&tensors, &facts)?)?;
+    let carried = checkpoint.carried.as_ref().map(to_bytes).transpose()?;
+    let bytes = file::to_bytes_with_state(&tensors, carried.as_deref(), &facts)?;
+    atomic::write(&run.file(CHECKPOINTS).join(name_of(update)), &bytes)?;
     let all = list(run)?;
     for (_, old) in &all[..all.len().saturating_sub(keep)] {
         std::fs::remove_file(old).map_err(|why| LabError::file("remove", old, &why))?;

@@ -6,15 +6,19 @@ mod evaluate;
 mod learner;
 mod observer;
 mod schedule;
+mod sequences;
 mod signals;
+mod stretches;
 
 pub use adam::{Adam, GradientSet, LARGEST_NORM};
 pub(crate) use evaluate::STEPS_AT_ONCE;
 pub use evaluate::{Evaluation, Judgement, Limits, MEMORIES, PEAK_MIB, SECONDS, Watch, evaluate, judge};
-pub use learner::{Learned, Learner};
+pub use learner::{Learned, Learner, Outcome};
 pub use observer::{NoteKind, Observer, Progress, Validation};
 pub use schedule::learning_rate;
+use sequences::{Part, Sequences};
 pub use signals::Stop;
+pub use stretches::{Place, Stretches};
 
 use crate::attention::Attention;
 use crate::device::DeviceName;
@@ -25,10 +29,10 @@ use crate::run_dir::attention_trace::{self, AttentionTrace};
 use crate::run_dir::metrics::{Kind, MetricsFile};
 use crate::run_dir::{DeviceUse, RunDir, atomic, cores, load_model};
 use crate::tasks::{Batch, Metrics, Split, Tally, Task};
-use attentive::{ForwardOptions, SabError};
+use attentive::{ForwardOptions, SabError, SabState};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
-use checkpoint::{Checkpoint, TrainState, Window, Writer};
+use checkpoint::{Checkpoint, Restored, TrainState, Window, Writer};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -76,6 +80,7 @@ pub struct Trainer<'a> {
     threads: usize,
     budget: u64,
     max_seconds: Option<f64>,
+    sequences: Sequences,
     learner: Learner,
     best: Option<Model>,
     state: TrainState,
@@ -105,11 +110,14 @@ impl<'a> Trainer<'a> {
         let device = name.open()?.autodiff();
         let model = Model::new(&experiment.model, task.input(), task.output(), settings.seed, &device)?;
         let identity = identity(&experiment)?;
-        let found = checkpoint::latest(run, &identity, &settings, model.clone())?;
-        let last_checkpoint = found.as_ref().map(|(state, ..)| state.update);
-        let (state, model, adam) = match found {
+        let found = checkpoint::latest(run, &identity, &settings, model.clone(), &device)?;
+        let last_checkpoint = found.as_ref().map(|found| found.state.update);
+        let Restored { state, model, adam, carried } = match found {
             Some(found) => found,
-            None => (TrainState::default(), model.clone(), Adam::new(&settings, &model)?),
+            None => {
+                let adam = Adam::new(&settings, &model)?;
+                Restored { state: TrainState::default(), model, adam, carried: None }
+            }
         };
         let best = match state.best {
             Some(_) => Some(load_model(run.path(), &device.clone().inner())?.1),
@@ -128,6 +136,7 @@ impl<'a> Trainer<'a> {
             threads: session.threads.or(settings.threads).unwrap_or_else(cores),
             budget,
             max_seconds: session.max_seconds.or(settings.max_seconds),
+            sequences: Sequences::new(Stretches::new(&experiment, task)?, &settings, carried),
             learner: Learner { model, adam, clip: settings.clip, device },
             best,
             metrics: MetricsFile::resume(run.path(), state.update, state.last_validation)?,
@@ -241,42 +250,47 @@ impl<'a> Trainer<'a> {
     fn update(&mut self) -> Result<()> {
         let (seed, number) = (self.settings.seed, self.state.update);
         let rate = learning_rate(&self.settings, number, self.budget);
-        let batch = self.task.training_batch(seed, number, self.settings.batch);
+        let Part { batch, last, carries } = self.sequences.part(self.task, number)?;
         let options = ForwardOptions::new().with_threads(self.threads).with_batch(seed, number);
         let log = (number + 1).is_multiple_of(self.settings.log_every);
         let mut outputs = None;
-        let learned = self.learner.learn(&batch, &options, rate, log.then_some(&mut outputs))?;
+        let carried = carries.then_some(&mut self.sequences.carried);
+        let learned = self.learner.learn_from(carried, &batch, &options, rate, log.then_some(&mut outputs))?;
         self.state.update += 1;
         match learned {
-            Some(Learned { loss, norm }) => {
+            Outcome::Learned(learned) => {
                 self.state.adam_steps = self.learner.adam.steps();
                 self.state.refused_in_a_row = 0;
-                let window = &mut self.state.window;
-                (window.updates, window.loss, window.norm) =
-                    (window.updates + 1, window.loss + loss, window.norm + norm);
+                self.state.window.add(&learned);
             }
-            None => {
+            Outcome::NothingAsked => self.state.refused_in_a_row = 0,
+            Outcome::Refused => {
                 self.state.refused += 1;
                 self.state.refused_in_a_row += 1;
                 let refused = format!("update {} was refused: its loss or gradient is not a finite number", number + 1);
                 self.observer.note(NoteKind::Warning, &refused);
             }
         }
-        if log { self.log(&batch, outputs, rate) } else { Ok(()) }
+        if log { self.log(&batch, outputs, last, rate) } else { Ok(()) }
     }
 
-    /// A line of metrics: means since the last one, and the task's metrics on the batch just seen.
-    fn log(&mut self, batch: &Batch, outputs: Option<Tensor<2>>, rate: f64) -> Result<()> {
+    /// A line of metrics: means since the last one, and the task's metrics on the batch or the stretch just seen. Only
+    /// the last stretch of a batch has the steps that the task grades apart.
+    fn log(&mut self, batch: &Batch, outputs: Option<Tensor<2>>, last: bool, rate: f64) -> Result<()> {
         let window = std::mem::take(&mut self.state.window);
-        let metrics = match outputs {
+        let mut metrics = match outputs {
             Some(outputs) => {
-                let mut tally = Tally::grading_last(self.task.graded_steps());
+                let mut tally = Tally::grading_last(if last { self.task.graded_steps() } else { 0 });
                 tally.add(batch, &numbers(outputs)?, self.task.output().size())?;
-                self.task.metrics(&tally)
+                let known = |(_, value): &(&'static str, f64)| last || !value.is_nan();
+                self.task.metrics(&tally).into_iter().filter(known).collect()
             }
             None => Metrics::new(),
         };
-        let Window { updates, loss, norm } = window;
+        let Window { updates, loss, norm, drift, drifts } = window;
+        if drifts > 0 {
+            metrics.push(("drift", drift / drifts as f64));
+        }
         let mean = |sum: f64| sum / updates as f64;
         let mut line = vec![("loss", mean(loss)), ("gradient_norm", mean(norm)), ("learning_rate", rate)];
         line.extend(metrics.iter().copied());
@@ -357,15 +371,17 @@ impl<'a> Trainer<'a> {
         self.state.seconds = self.seconds_before + self.began.elapsed().as_secs_f64();
         let parameters: Snapshot = self.learner.model.snapshot()?;
         let moments = self.learner.adam.moments(&parameters);
-        self.writer.checkpoint(Checkpoint { state: self.state.clone(), parameters, moments })
+        let carried = self.sequences.carried.as_ref().map(SabState::to_record);
+        self.writer.checkpoint(Checkpoint { state: self.state.clone(), parameters, moments, carried })
     }
 }
 
 /// Updates in all: those of the epochs if `train.epochs` is a number, otherwise `train.updates`.
 pub fn budget(experiment: &Experiment, task: &dyn Task) -> Result<u64> {
+    let stretches = Stretches::new(experiment, task)?;
     let Some(epochs) = experiment.train.epochs else { return Ok(experiment.train.updates) };
     match task.updates_an_epoch(experiment.train.batch) {
-        Some(updates) => Ok(updates.saturating_mul(epochs)),
+        Some(batches) => Ok(batches.saturating_mul(stretches.per_batch()).saturating_mul(epochs)),
         None => Err(LabError::Config(format!(
             "`train.epochs` is {epochs}, but `{}` generates new sequences for each batch and has no epochs: \
              set `train.updates`",

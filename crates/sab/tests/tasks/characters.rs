@@ -104,3 +104,67 @@ fn the_longest_length_is_one_less_than_a_part_and_more_is_an_error() {
         assert!(why.contains("task.length") && why.contains(&length.to_string()), "{why}");
     }
 }
+
+/// [`places`] as a stream.
+fn stream(place: &Place, count: u32, length: usize) -> Box<dyn Task> {
+    let text: String = (0..count).map(|at| char::from_u32(0x4E00 + at).expect("a character")).collect();
+    let file = place.write("text.txt", text).display().to_string();
+    let settings = [("task.file", file.as_str()), ("task.length", &length.to_string()), ("task.stream", "true")];
+    task_in(place.path("").as_path(), "text", &settings)
+}
+
+#[test]
+fn each_row_of_a_stream_reads_its_own_part_from_end_to_end() {
+    let place = Place::new();
+    // 1800 of 2000 characters train: 257 or 258 for each of seven rows, 25 batches of ten.
+    let (text, rows) = (stream(&place, 2000, 10), 7);
+    assert_eq!(text.updates_an_epoch(rows), Some(25));
+    let mut starts = BTreeSet::new();
+    for pass in 0..10_u64 {
+        let batches: Vec<Batch> = (0..25).map(|place| text.training_batch(1, pass * 25 + place, rows)).collect();
+        batches.iter().for_each(|batch| is_shifted(batch, 10));
+        assert_eq!(text.begins(1, pass * 25, rows).len(), rows);
+        assert!((1..25).all(|place| text.begins(1, pass * 25 + place, rows).is_empty()));
+        for row in 0..rows {
+            let read: Vec<i32> = batches.iter().flat_map(|batch| tokens(batch)[row].to_vec()).collect();
+            assert!(read.array_windows().all(|[a, b]| a + 1 == *b), "row {row}: batches follow on one another");
+            let part = row * 1800 / rows..(row + 1) * 1800 / rows;
+            assert!(part.contains(&(read[0] as usize)) && part.contains(&(read[249] as usize + 1)), "row {row}");
+            starts.insert((row, read[0]));
+        }
+    }
+    assert!(starts.len() > 25, "the start is drawn: {}", starts.len());
+}
+
+#[test]
+fn rows_that_reach_their_end_begin_anew_by_themselves() {
+    let place = Place::new();
+    // 900 characters for 40 rows: 22 for even rows and 23 for odd ones, that is one batch of eleven or two.
+    let text = stream(&place, 1000, 11);
+    let even: Vec<usize> = (0..40).step_by(2).collect();
+    for batch in 0..6 {
+        let begin = text.begins(1, batch, 40);
+        assert_eq!(begin, if batch % 2 == 0 { (0..40).collect() } else { even.clone() }, "batch {batch}");
+    }
+}
+
+#[test]
+fn held_out_streams_cover_the_part_in_a_few_long_pieces() {
+    let place = Place::new();
+    let text = stream(&place, 2000, 9);
+    // 100 characters: eight streams of twelve.
+    rows_do_not_matter(&*text, Split::Validation, 8);
+    let all = held_out(&*text, Split::Test, 8);
+    is_shifted(&all[0], 12);
+    assert_eq!(symbols(&all), (1900..1997).collect());
+}
+
+#[test]
+fn a_stream_that_is_too_short_for_its_rows_is_an_error() {
+    let place = Place::new();
+    let text = stream(&place, 1000, 49);
+    assert!(text.check_rows(18).is_ok());
+    let why = text.check_rows(19).expect_err("47 characters each").to_string();
+    assert!(why.contains("`train.batch` is 19") && why.contains("47") && why.contains("50"), "{why}");
+    assert!(places(&place, 1000, 49).expect("a task").check_rows(1000).is_ok(), "no stream");
+}

@@ -7,6 +7,7 @@ mod common;
 mod copy;
 mod draws;
 mod permuted_mnist;
+mod stream;
 mod table;
 
 use common::Place;
