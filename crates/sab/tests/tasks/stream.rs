@@ -70,7 +70,8 @@ fn each_cue_is_asked_for_once_within_its_time_in_random_order() {
         }
         assert!(delays.iter().all(|delay| (60..180).contains(delay)), "{:?}", delays.iter().max());
         let mean = delays.iter().sum::<usize>() as f64 / delays.len() as f64;
-        assert!((mean - 120.0).abs() < 3.0, "{mean}");
+        // A name stands towards the end of its slot if the gap is long.
+        assert!((mean - 120.0).abs() < 5.0, "{mean}");
         assert!(delays.iter().any(|delay| *delay < 80) && delays.iter().any(|delay| *delay > 160) && in_order < 100);
     }
 }
