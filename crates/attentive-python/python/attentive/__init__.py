@@ -1,0 +1,2 @@
+"""Recurrent networks with Sparse Attentive Backtracking, for PyTorch and NumPy."""
+from .nn import *

@@ -1,0 +1,131 @@
+"""A call of the engine as an operation of PyTorch's autograd."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+from .. import _engine
+from .._engine import Model, State, Tape, Weights
+
+# The tapes of all calls that a backward pass may follow, by number. A graph does not hold its tape directly: it saves a
+# tensor in the tape's memory. The tape therefore goes when PyTorch frees what the graph has saved, and a checkpoint
+# (`torch.utils.checkpoint`) that computes a call again finds the new tape.
+_TAPES: weakref.WeakValueDictionary[int, Tape] = weakref.WeakValueDictionary()
+
+
+@dataclass
+class Call:
+    """One call of the engine: what goes in, and what comes out beside tensors with gradient."""
+
+    model: Model
+    weights: Weights
+    state: State | None
+    phase: int
+    reminders: int | None
+    tokens: Tensor | None
+    """`[batch, time]`, int64; `None` if the input is dense."""
+    threads: int
+    left: State | None = None
+    """The state after the call. After a call with gradient it must be settled with the call's hidden states."""
+    reminded: tuple[Tensor, Tensor] | None = None
+    """Steps and weights of the reminders, `[batch, time, most]` each."""
+    tape: Tape | None = None
+
+    def run(self, x: Tensor | None, tracked: bool) -> tuple[Tensor, Tensor]:
+        """h and s of every step, `[batch, time, hidden]` each, in the engine's own memory."""
+        given = self.tokens if x is None else x
+        assert given is not None
+        hidden, summary, self.left, self.tape, reminded = _engine.forward(
+            self.model,
+            self.weights,
+            array(given),
+            self.state,
+            phase=self.phase,
+            tracked=tracked,
+            threads=self.threads,
+            reminders=self.reminders,
+        )
+        if reminded is not None:
+            self.reminded = torch.from_numpy(reminded[0]), torch.from_numpy(reminded[1])
+        return torch.from_numpy(hidden), torch.from_numpy(summary)
+
+
+def array(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """The tensor's memory as a NumPy array. Only a tensor that is not contiguous is copied."""
+    return tensor.detach().contiguous().numpy()
+
+
+def _optional(tensor: Tensor | None) -> np.ndarray[Any, Any] | None:
+    return None if tensor is None else array(tensor)
+
+
+class SequenceFunction(torch.autograd.Function):
+    """h and s from a call, the dense input or `None`, and the parameters."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, x: Tensor | None, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """Runs the call and saves what its backward pass needs."""
+        hidden, summary = call.run(x, tracked=True)
+        tape, call.tape = call.tape, None
+        assert tape is not None
+        _TAPES[tape.number] = tape
+        # Saving h and x lets PyTorch notice if someone changes them before the backward pass.
+        ctx.save_for_backward(torch.from_numpy(tape.handle()), hidden, *([] if x is None else [x]))
+        ctx.parameters, ctx.threads = len(parameters), call.threads
+        ctx.set_materialize_grads(False)
+        return hidden, summary
+
+    @staticmethod
+    def backward(ctx: Any, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
+        """The gradients of the dense input and of the parameters."""
+        handle, hidden, *dense = ctx.saved_tensors
+        tape = _TAPES.get(int(handle.item()))
+        if tape is None:
+            raise RuntimeError(
+                "the record of this call is gone: hooks on saved tensors must not copy the tensors of a SabLSTM "
+                "(such as torch.autograd.graph.save_on_cpu); run the layer outside of them"
+            )
+        wanted = ctx.needs_input_grad
+        found, d_x = tape.backward(
+            hidden=array(hidden),
+            dense=_optional(dense[0]) if dense else None,
+            d_hidden=_optional(adjoints[0]),
+            d_summary=_optional(adjoints[1]),
+            readouts=[],
+            input_gradient=bool(dense) and wanted[1],
+            threads=ctx.threads,
+        )
+        gradients = [None if d_x is None else torch.from_numpy(d_x)]
+        gradients += [torch.from_numpy(d) if want else None for d, want in zip(found, wanted[2:], strict=True)]
+        return None, *differentiated_once(gradients)
+
+
+class _Once(torch.autograd.Function):
+    """Gradients that cannot be differentiated again."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, anchor: Tensor, *gradients: Tensor) -> tuple[Tensor, ...]:
+        return tuple(gradient.view_as(gradient) for gradient in gradients)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *_: Tensor) -> tuple[Tensor | None, ...]:
+        raise NotImplementedError(
+            "a gradient that went through attentive cannot be differentiated again: second derivatives do not exist; "
+            "compute this gradient without `create_graph=True`"
+        )
+
+
+def differentiated_once(gradients: list[Tensor | None]) -> list[Tensor | None]:
+    """The same gradients; under `create_graph=True`, ones whose own derivative is an error instead of zero."""
+    if not torch.is_grad_enabled():
+        return gradients
+    present = [gradient for gradient in gradients if gradient is not None]
+    once = iter(_Once.apply(torch.zeros((), requires_grad=True), *present)) if present else iter(())
+    return [None if gradient is None else next(once) for gradient in gradients]

@@ -1,0 +1,79 @@
+"""The layer against the independent PyTorch program in `oracle/`, over its grid of cases."""
+
+import numpy as np
+import pytest
+
+import cases
+
+torch = pytest.importorskip("torch")
+from attentive import SabLSTM  # noqa: E402
+
+
+def layer_of(about, options, tensors):
+    layer = SabLSTM(about["inputs"], about["hidden"], **options)
+    weights = {name: torch.from_numpy(tensors[name]).float() for name in layer.state_dict()}
+    layer.load_state_dict(weights)
+    return layer
+
+
+def state_of(layer, about, options, tensors):
+    if "state/h" not in tensors:
+        return None
+    memory, slots, steps = tensors["state/memory"], tensors["state/slots"], tensors["state/steps"]
+    batch, room = memory.shape[:2]
+    slot_steps = tensors.get("state/slot_steps")
+    if slot_steps is None:
+        slot_steps = np.full((batch, room), -1)
+        for row, count in enumerate(slots):
+            slot_steps[row, :count] = np.arange(count) * options["k_att"]
+    found = {
+        "hidden": tensors["state/h"].astype(np.float32),
+        "memory": memory.astype(np.float32),
+        "steps": steps,
+        "slot_steps": slot_steps,
+        "received": tensors.get("state/received", np.zeros((batch, room))).astype(np.float32),
+        "k_att": np.array(options["k_att"]),
+    }
+    if "state/c" in tensors:
+        found["cell"] = tensors["state/c"].astype(np.float32)
+    return layer.load_state({key: torch.from_numpy(np.array(value)) for key, value in found.items()})
+
+
+def outputs_agree(got, expected):
+    got, expected = np.asarray(got, np.float64), np.asarray(expected)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("name", cases.names())
+def test_outputs_states_and_every_gradient_are_those_of_the_oracle(name):
+    about, options, tensors = cases.case(name)
+    layer = layer_of(about, options, tensors)
+    if about["tokens"]:
+        x = torch.from_numpy(tensors["tokens"].copy())
+    else:
+        x = torch.from_numpy(tensors["x"]).float().requires_grad_()
+    output, state = layer(x, state_of(layer, about, options, tensors))
+    outputs_agree(output.hidden.detach(), tensors["out/hidden"])
+    outputs_agree(output.summary.detach(), tensors["out/summary"])
+    left = state.state_dict()
+    outputs_agree(left["hidden"], tensors["out/final_h"])
+    if "out/final_c" in tensors:
+        outputs_agree(left["cell"], tensors["out/final_c"])
+    outputs_agree(left["memory"], tensors["out/memory"])
+    assert left["steps"].tolist() == tensors["out/steps"].tolist()
+    if "out/slot_steps" in tensors:
+        assert left["slot_steps"].tolist() == tensors["out/slot_steps"].tolist()
+        if options.get("evict") == "least-attended" and options["capacity"]:
+            outputs_agree(left["received"], tensors["out/received"])
+
+    loss = (output.hidden * torch.from_numpy(tensors["cotangent/hidden"]).float()).sum()
+    loss = loss + (output.summary * torch.from_numpy(tensors["cotangent/summary"]).float()).sum()
+    loss.backward()
+    gradients = {name: parameter.grad for name, parameter in layer.named_parameters()}
+    if not about["tokens"]:
+        gradients["x"] = x.grad
+    expected = {name: tensors[f"grad/{name}"] for name in gradients}
+    largest = max(np.abs(value).max() for value in expected.values())
+    for name, gradient in gradients.items():
+        allowed = 1e-4 * max(np.abs(expected[name]).max(), 0.01 * largest)
+        np.testing.assert_allclose(gradient, expected[name], rtol=0, atol=allowed, err_msg=name)
