@@ -37,6 +37,8 @@ class Call:
     reminded: tuple[Tensor, Tensor] | None = None
     """Steps and weights of the reminders, `[batch, time, most]` each."""
     tape: Tape | None = None
+    hidden: Tensor | None = None
+    """The hidden states, as long as the state after the call must be settled with them."""
 
     def run(self, x: Tensor | None, tracked: bool) -> tuple[Tensor, Tensor]:
         """h and s of every step, `[batch, time, hidden]` each, in the engine's own memory."""
@@ -54,7 +56,10 @@ class Call:
         )
         if reminded is not None:
             self.reminded = torch.from_numpy(reminded[0]), torch.from_numpy(reminded[1])
-        return torch.from_numpy(hidden), torch.from_numpy(summary)
+        h, s = torch.from_numpy(hidden), torch.from_numpy(summary)
+        # It shares the memory of h and the count of its changes, but no graph.
+        self.hidden = h.detach() if tracked else None
+        return h, s
 
 
 def array(tensor: Tensor) -> np.ndarray[Any, Any]:
@@ -73,12 +78,9 @@ class SequenceFunction(torch.autograd.Function):
     def forward(ctx: Any, call: Call, x: Tensor | None, *parameters: Tensor) -> tuple[Tensor, Tensor]:
         """Runs the call and saves what its backward pass needs."""
         hidden, summary = call.run(x, tracked=True)
-        tape, call.tape = call.tape, None
-        assert tape is not None
-        _TAPES[tape.number] = tape
         # Saving h and x lets PyTorch notice if someone changes them before the backward pass.
-        ctx.save_for_backward(torch.from_numpy(tape.handle()), hidden, *([] if x is None else [x]))
-        ctx.parameters, ctx.threads = len(parameters), call.threads
+        ctx.save_for_backward(_kept(call), hidden, *([] if x is None else [x]))
+        ctx.threads = call.threads
         ctx.set_materialize_grads(False)
         return hidden, summary
 
@@ -86,25 +88,94 @@ class SequenceFunction(torch.autograd.Function):
     def backward(ctx: Any, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
         """The gradients of the dense input and of the parameters."""
         handle, hidden, *dense = ctx.saved_tensors
-        tape = _TAPES.get(int(handle.item()))
-        if tape is None:
-            raise RuntimeError(
-                "the record of this call is gone: hooks on saved tensors must not copy the tensors of a SabLSTM "
-                "(such as torch.autograd.graph.save_on_cpu); run the layer outside of them"
-            )
-        wanted = ctx.needs_input_grad
-        found, d_x = tape.backward(
+        found, d_x = _tape_of(handle).backward(
             hidden=array(hidden),
             dense=_optional(dense[0]) if dense else None,
             d_hidden=_optional(adjoints[0]),
             d_summary=_optional(adjoints[1]),
             readouts=[],
-            input_gradient=bool(dense) and wanted[1],
+            input_gradient=bool(dense) and ctx.needs_input_grad[1],
             threads=ctx.threads,
         )
-        gradients = [None if d_x is None else torch.from_numpy(d_x)]
-        gradients += [torch.from_numpy(d) if want else None for d, want in zip(found, wanted[2:], strict=True)]
-        return None, *differentiated_once(gradients)
+        return None, *_wanted(ctx.needs_input_grad[1:], [d_x, *found])
+
+
+class ModelFunction(torch.autograd.Function):
+    """The output layer's y (R8) from a call, the dense input or `None`, `v1`, `v2`, the bias, and the parameters.
+
+    The gradient of y goes straight into the engine's sweep, without tensors of the hidden size.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, call: Call, last: bool, x: Tensor | None, v1: Tensor, v2: Tensor, bias: Tensor, *parameters: Tensor
+    ) -> Tensor:
+        """Runs the call and its output layer."""
+        hidden, summary = call.run(x, tracked=True)
+        y = read(hidden, summary, v1, v2, bias, last, call.threads)
+        ctx.save_for_backward(_kept(call), hidden, summary, v1, v2, *([] if x is None else [x]))
+        ctx.last, ctx.threads = last, call.threads
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *adjoints: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the dense input, of the output layer and of the parameters."""
+        handle, hidden, summary, v1, v2, *dense = ctx.saved_tensors
+        (d_y,) = adjoints
+        _, _, d_v1, d_v2, d_bias = _engine.readout_backward(
+            _rows(hidden, ctx.last),
+            _rows(summary, ctx.last),
+            array(v1),
+            array(v2),
+            array(d_y.flatten(0, -2)),
+            (False, False),
+            ctx.threads,
+        )
+        found, d_x = _tape_of(handle).backward(
+            hidden=array(hidden),
+            dense=_optional(dense[0]) if dense else None,
+            d_hidden=None,
+            d_summary=None,
+            readouts=[(array(d_y.unsqueeze(1) if ctx.last else d_y), ctx.last, array(v1), array(v2))],
+            input_gradient=bool(dense) and ctx.needs_input_grad[2],
+            threads=ctx.threads,
+        )
+        return None, None, *_wanted(ctx.needs_input_grad[2:], [d_x, d_v1, d_v2, d_bias, *found])
+
+
+def read(hidden: Tensor, summary: Tensor, v1: Tensor, v2: Tensor, bias: Tensor, last: bool, threads: int) -> Tensor:
+    """y of every step, `[batch, time, output]`, or of the last one, `[batch, output]`, without gradient."""
+    rows = (_rows(hidden, last), _rows(summary, last))
+    y = torch.from_numpy(_engine.readout(*rows, array(v1), array(v2), array(bias), threads))
+    return y if last else y.unflatten(0, hidden.shape[:2])
+
+
+def _rows(states: Tensor, last: bool) -> np.ndarray[Any, Any]:
+    return array(states[:, -1] if last else states.flatten(0, 1))
+
+
+def _kept(call: Call) -> Tensor:
+    """A tensor that keeps the call's tape alive."""
+    tape, call.tape = call.tape, None
+    assert tape is not None
+    _TAPES[tape.number] = tape
+    return torch.from_numpy(tape.handle())
+
+
+def _tape_of(handle: Tensor) -> Tape:
+    tape = _TAPES.get(int(handle.item()))
+    if tape is None:
+        raise RuntimeError(
+            "the record of this call is gone: hooks on saved tensors must not copy the tensors of a SabLSTM (such as "
+            "torch.autograd.graph.save_on_cpu); run the layer outside of them"
+        )
+    return tape
+
+
+def _wanted(wanted: tuple[bool, ...], arrays: list[np.ndarray[Any, Any] | None]) -> list[Tensor | None]:
+    """The gradients that are wanted, as tensors in the arrays' memory."""
+    pairs = zip(wanted, arrays, strict=True)
+    return differentiated_once([torch.from_numpy(d) if want and d is not None else None for want, d in pairs])
 
 
 class _Once(torch.autograd.Function):

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from .._engine import Weights
 from .._options import Options
 from . import checks, packed, pieces
-from .autograd import Call, SequenceFunction, array
+from .autograd import Call, ModelFunction, SequenceFunction, array, read
 from .names import translate
 from .state import SabState, state_of
 
@@ -306,6 +306,15 @@ class SabLSTM(nn.Module):
     def _run(
         self, x: Tensor, state: SabState | None, lengths: Any, reset: Any, reminders: Any, batch: Any
     ) -> tuple[SabOutput, SabState]:
+        x, lengths, caller = self.caller(x, state, lengths, reset, reminders, batch)
+        if lengths is None:
+            return caller.run(x, state)
+        return caller.run_pieces(x, state, lengths, reset)
+
+    def caller(
+        self, x: Tensor, state: Any, lengths: Any, reset: Any, reminders: Any, batch: Any
+    ) -> tuple[Tensor, list[int] | None, Caller]:
+        """Checks a call, whose input is `[batch, time, ...]`, and prepares it; lengths only if rows are not whole."""
         if isinstance(x, Tensor) and x.is_floating_point() and torch.is_autocast_enabled("cpu"):
             x = x.float()
         dense = checks.sequence(x, self.options.input_size)
@@ -314,16 +323,13 @@ class SabLSTM(nn.Module):
             self._check_state(state, rows)
         if reminders is not None and (not isinstance(reminders, int) or reminders < 1):
             raise ValueError(f"`reminders` is {reminders!r}, but a number from 1 is needed: how many to report per step")
-        if lengths is not None:
-            lengths = checks.lengths_of(lengths, rows, time)
+        lengths = [time] * rows if lengths is None else checks.lengths_of(lengths, rows, time)
         if reset is not None:
             reset = checks.mask("reset", reset, (rows, time))
         seed, number = (0, next(self._calls)) if batch is None else batch
         caller = Caller(self, dense, self.options.model.draw_phase(seed, number), reminders)
-        whole = lengths is None or min(lengths) == time
-        if whole and (reset is None or not bool(reset.any())):
-            return caller.run(x, state)
-        return pieces.run(caller, x, state, lengths or [time] * rows, reset)
+        whole = min(lengths) == time and (reset is None or not bool(reset.any()))
+        return x, None if whole else lengths, caller
 
     def _check_state(self, state: Any, rows: int) -> None:
         if not isinstance(state, SabState):
@@ -384,8 +390,40 @@ class Caller:
 
     def run(self, x: Tensor, state: SabState | None, no_gradient: bool = False) -> tuple[SabOutput, SabState]:
         """Runs whole rows."""
-        with_gradient = [*self._parameters, x] if self.dense else self._parameters
-        tracked = torch.is_grad_enabled() and not no_gradient and any(tensor.requires_grad for tensor in with_gradient)
+        tracked = not no_gradient and self._tracks(x, [])
+        call, given = self._call(x, state, tracked)
+        if tracked:
+            apply = cast(Callable[..., tuple[Tensor, Tensor]], SequenceFunction.apply)
+            hidden, summary = apply(call, given, *self._parameters)
+        else:
+            hidden, summary = call.run(given, tracked=False)
+        reminded = None if call.reminded is None else Reminders(*call.reminded)
+        return SabOutput(hidden, summary, reminded), self._left(call)
+
+    def run_pieces(
+        self, x: Tensor, state: SabState | None, lengths: list[int], reset: Tensor | None
+    ) -> tuple[SabOutput, SabState]:
+        """Runs rows that end early or begin anew."""
+        return pieces.run(self, x, state, lengths, reset)
+
+    def read(self, x: Tensor, state: SabState | None, readout: list[Tensor], last: bool) -> tuple[Tensor, SabState]:
+        """Runs whole rows and the output layer `v1`, `v2`, `bias`."""
+        tracked = self._tracks(x, readout)
+        call, given = self._call(x, state, tracked)
+        if not tracked:
+            hidden, summary = call.run(given, tracked=False)
+            return read(hidden, summary, readout[0], readout[1], readout[2], last, self.threads), self._left(call)
+        apply = cast(Callable[..., Tensor], ModelFunction.apply)
+        return apply(call, last, given, *readout, *self._parameters), self._left(call)
+
+    def _left(self, call: Call) -> SabState:
+        return SabState(self.options, call.left, call.hidden)
+
+    def _tracks(self, x: Tensor, readout: list[Tensor]) -> bool:
+        with_gradient = [*self._parameters, *readout, *([x] if self.dense else [])]
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in with_gradient)
+
+    def _call(self, x: Tensor, state: SabState | None, tracked: bool) -> tuple[Call, Tensor | None]:
         call = Call(
             model=self.options.model,
             weights=self.weights(tracked),
@@ -395,15 +433,7 @@ class Caller:
             tokens=None if self.dense else x.long(),
             threads=self.threads,
         )
-        given = x if self.dense else None
-        if tracked:
-            apply = cast(Callable[..., tuple[Tensor, Tensor]], SequenceFunction.apply)
-            hidden, summary = apply(call, given, *self._parameters)
-        else:
-            hidden, summary = call.run(given, tracked=False)
-        reminded = None if call.reminded is None else Reminders(*call.reminded)
-        left = SabState(self.options, call.left, hidden if tracked else None)
-        return SabOutput(hidden, summary, reminded), left
+        return call, x if self.dense else None
 
 
 def _time_first(output: SabOutput) -> SabOutput:

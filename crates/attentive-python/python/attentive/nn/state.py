@@ -33,7 +33,7 @@ class SabState:
         self._options = options
         self._state = state
         # The hidden states of the call, as long as the state's memories are rows of them.
-        self._hidden = None if hidden is None else hidden.detach()
+        self._hidden = hidden
         self._version = 0 if hidden is None else hidden._version
         self._pending = pending
 
