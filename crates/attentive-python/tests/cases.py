@@ -8,8 +8,22 @@ from attentive.safetensors import read_tensors
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 GOLDENS = REPOSITORY / "oracle" / "goldens"
-OPTIONS = ("k_top", "k_att", "k_trunc", "trunc_phase", "mental_updates", "score_gradient", "hops", "cell", "scorer",
-           "sparsifier", "store", "novelty", "capacity", "evict")
+OPTIONS = (
+    "k_top",
+    "k_att",
+    "k_trunc",
+    "trunc_phase",
+    "mental_updates",
+    "score_gradient",
+    "hops",
+    "cell",
+    "scorer",
+    "sparsifier",
+    "store",
+    "novelty",
+    "capacity",
+    "evict",
+)
 
 
 @functools.cache

@@ -45,9 +45,7 @@ class Model:
 class Weights:
     """Parameters packed for tokens or for dense inputs. With `keep`, they serve many calls without gradient."""
 
-    def __new__(
-        cls, model: Model, parameters: Sequence[_Floats], dense: bool, threads: int, keep: bool
-    ) -> Weights: ...
+    def __new__(cls, model: Model, parameters: Sequence[_Floats], dense: bool, threads: int, keep: bool) -> Weights: ...
     def made_from(self, parameters: Sequence[_Floats]) -> bool: ...
 
 class State:

@@ -78,7 +78,9 @@ def read_folder(folder: str | os.PathLike[str]) -> Folder:
         shape, right = tensors[name].shape, wanted[name][1]
         if shape != right or tensors[name].dtype != np.float32:
             got = f"{tensors[name].dtype} of shape {list(shape)}"
-            raise ValueError(f"{folder / MODEL} does not fit its {CONFIG}: `{name}` is {got}, not {list(right)} float32")
+            raise ValueError(
+                f"{folder / MODEL} does not fit its {CONFIG}: `{name}` is {got}, not {list(right)} float32"
+            )
         if not np.isfinite(tensors[name]).all():
             raise ValueError(f"{folder / MODEL} holds a NaN or an infinity in `{name}`: copy it again, or train again")
     found.tensors = {own: tensors[name] for name, (own, _) in wanted.items()}

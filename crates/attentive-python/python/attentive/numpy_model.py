@@ -54,7 +54,7 @@ class NumpyModel:
         return self.run(x)[0]
 
     def run(self, x: ArrayLike, state: State | None = None) -> tuple[NDArray[np.float32], State]:
-        """The outputs of every step, `[batch, time, output]`, and the state for the next call. `state` stays as it is."""
+        """The outputs of every step, `[batch, time, output]`, and the state for the next call. `state` stays."""
         hidden, summary, after, _ = self._forward(self._checked(x, step=False), state, None)
         batch, time, units = hidden.shape
         rows = (hidden.reshape(-1, units), summary.reshape(-1, units))
@@ -95,7 +95,9 @@ class NumpyModel:
     def _checked(self, x: ArrayLike, step: bool) -> NDArray[Any]:
         given = np.asarray(x)
         tokens = self.folder.tokens
-        wanted, right = ("whole numbers", "[batch, time]") if tokens else ("numbers", f"[batch, time, {self.input_size}]")
+        wanted, right = (
+            ("whole numbers", "[batch, time]") if tokens else ("numbers", f"[batch, time, {self.input_size}]")
+        )
         if given.dtype.kind not in ("iu" if tokens else "iuf"):
             raise TypeError(f"the input is {given.dtype}, but the model was trained on {wanted}, {right}")
         if step:

@@ -41,7 +41,9 @@ class Run:
         found = []
         for line in self._lines:
             named = ((name, value) for name, value in line.items() if name not in no_metrics)
-            numbers = {f"{line['kind']}/{name}": float(value) for name, value in named if isinstance(value, int | float)}
+            numbers = {
+                f"{line['kind']}/{name}": float(value) for name, value in named if isinstance(value, int | float)
+            }
             found.append((int(line["update"]), numbers))
         return found
 
@@ -54,7 +56,9 @@ def read_run(run: str | os.PathLike[str]) -> Run:
     path = Path(run)
     file = path / METRICS
     if not file.is_file():
-        raise FileNotFoundError(f"{path} is not a run directory: it has no {METRICS}; `sab train` creates run directories")
+        raise FileNotFoundError(
+            f"{path} is not a run directory: it has no {METRICS}; `sab train` creates run directories"
+        )
     lines, text = [], file.read_text(encoding="utf-8")
     for number, line in enumerate(text.splitlines(), start=1):
         try:

@@ -62,4 +62,4 @@ def described(model: Any, inputs: str | None) -> Folder:
     if readout is not None:
         size = readout.output_size
         tensors |= {f"output.{name}": value.detach().numpy() for name, value in readout.named_parameters()}
-    return Folder(lstm.options, read.tokens if inputs is None else inputs == "tokens", size, tensors)
+    return Folder(lstm.options, bool(read and read.tokens) if inputs is None else inputs == "tokens", size, tensors)

@@ -87,5 +87,3 @@ def _sequence(g: Graph, parts: Step, tokens: bool) -> tuple[Value, Value, State]
 def _of_any_shape(name: Value, dtype: int) -> ValueInfoProto:
     """A tensor whose shape may change from step to step."""
     return helper.make_tensor_value_info(name, dtype, None)
-
-

@@ -56,14 +56,18 @@ class Graph:
         if key not in self.names.constants:
             name = self.names.fresh("constant")
             self.names.constants[key] = name
-            self.names.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
+            self.names.initializers.append(
+                numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+            )
         return self.names.constants[key]
 
     def integers(self, *values: int) -> Value:
         """A list of whole numbers."""
         return self.constant(values, np.int64)
 
-    def where(self, condition: Value, then: Callable[[Graph], list[Value]], other: Callable[[Graph], list[Value]]) -> list[Value]:
+    def where(
+        self, condition: Value, then: Callable[[Graph], list[Value]], other: Callable[[Graph], list[Value]]
+    ) -> list[Value]:
         """Computes one of two branches, which have equally many outputs."""
         branches = []
         for body in (then, other):

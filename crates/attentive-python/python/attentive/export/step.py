@@ -53,7 +53,9 @@ class Step:
     def run(self, g: Graph, projected: Value, before: State) -> tuple[Value, Value, State]:
         """h, s `[batch, hidden]` and the state after the step, from the projected input `[batch, gates]`."""
         after = dict(before)
-        h_hat = self._gru(g, projected, before) if self.options.cell == "gru" else self._lstm(g, projected, before, after)
+        h_hat = (
+            self._gru(g, projected, before) if self.options.cell == "gru" else self._lstm(g, projected, before, after)
+        )
         if not self.options.attends:
             after["h"] = h_hat
             return h_hat, g("Mul", h_hat, g.constant(0.0)), after

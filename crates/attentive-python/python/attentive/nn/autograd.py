@@ -41,7 +41,7 @@ class Call:
     """The hidden states, as long as the state after the call must be settled with them."""
 
     def run(self, x: Tensor | None, tracked: bool) -> tuple[Tensor, Tensor]:
-        """h and s of every step, `[batch, time, hidden]` each, in the engine's own memory."""
+        """H and s of every step, `[batch, time, hidden]` each, in the engine's own memory."""
         given = self.tokens if x is None else x
         assert given is not None
         hidden, summary, self.left, self.tape, reminded = _engine.forward(
@@ -144,7 +144,7 @@ class ModelFunction(torch.autograd.Function):
 
 
 def read(hidden: Tensor, summary: Tensor, v1: Tensor, v2: Tensor, bias: Tensor, last: bool, threads: int) -> Tensor:
-    """y of every step, `[batch, time, output]`, or of the last one, `[batch, output]`, without gradient."""
+    """Y of every step, `[batch, time, output]`, or of the last one, `[batch, output]`, without gradient."""
     rows = (_rows(hidden, last), _rows(summary, last))
     y = torch.from_numpy(_engine.readout(*rows, array(v1), array(v2), array(bias), threads))
     return y if last else y.unflatten(0, hidden.shape[:2])

@@ -16,6 +16,7 @@ from .._engine import Weights
 from .._options import Options
 from . import checks, packed, pieces
 from .autograd import Call, ModelFunction, SequenceFunction, array, read
+from .eager import eager
 from .names import translate
 from .state import SabState, state_of
 
@@ -130,7 +131,6 @@ class SabLSTM(nn.Module):
         self._names = [declared.name for declared in self.options.parameters]
         self._calls = itertools.count()
         self._packed: dict[bool, Weights] = {}
-        self.register_load_state_dict_pre_hook(_translate_names)
         self.reset_parameters()
 
     @classmethod
@@ -146,7 +146,7 @@ class SabLSTM(nn.Module):
         With `k_top=0` it computes the same. Otherwise the scorer's parameters are fresh.
         """
         gru = isinstance(layer, nn.GRU)
-        if layer.num_layers != 1 or layer.bidirectional or getattr(layer, "proj_size", 0):
+        if layer.num_layers != 1 or layer.bidirectional or layer.proj_size != 0:
             raise ValueError("only a layer with `num_layers=1`, one direction and no projection can be taken over")
         given = {"cell": "gru" if gru else "lstm", "batch_first": layer.batch_first, **options}
         made = cls(layer.input_size, layer.hidden_size, **given)
@@ -173,7 +173,9 @@ class SabLSTM(nn.Module):
             bound = 1 / math.sqrt(self.options.hidden_size)
         gains = {"one": 1.0, "input": input_gain, "attention": attention_gain, "score": score_gain}
         if not all(math.isfinite(number) for number in (bound, *gains.values(), forget_bias)) or bound < 0:
-            raise ValueError("the bound, the gains and the forget bias must be finite numbers, and the bound at least 0")
+            raise ValueError(
+                "the bound, the gains and the forget bias must be finite numbers, and the bound at least 0"
+            )
         for declared in self.options.parameters:
             parameter, gain = self.get_parameter(declared.name), gains[declared.gain]
             if declared.constant is None:
@@ -183,7 +185,7 @@ class SabLSTM(nn.Module):
         hidden, block = self.options.hidden_size, self.options.model.keeping_block
         self.get_parameter("bias")[block * hidden : (block + 1) * hidden] += forget_bias
 
-    @torch.compiler.disable
+    @eager
     def forward(
         self,
         x: Tensor | PackedSequence,
@@ -200,10 +202,10 @@ class SabLSTM(nn.Module):
             x: dense inputs `[batch, time, input]` in float32, tokens `[batch, time]` in an integer type, or a
                 `PackedSequence` of either; then `hidden` and `summary` of the output are `PackedSequence`s too.
             state: the state to begin with; by default all rows are fresh. It stays as it is.
-            lengths: the number of steps of each row, `[batch]`, from 1 to time. Outputs after the end of a row are zero,
-                and the state holds each row as it was at its own end. What stands after the end of a row is ignored.
-            reset: a mask `[batch, time]` of `torch.bool`: steps at which a row begins anew, without memories. No gradient
-                crosses such a step.
+            lengths: the number of steps of each row, `[batch]`, from 1 to time. Outputs after the end of a row are
+                zero, and the state holds each row as it was at its own end. What stands after it is ignored.
+            reset: a mask `[batch, time]` of `torch.bool`: steps at which a row begins anew, without memories. No
+                gradient crosses such a step.
             reminders: how many reminders to report per step.
             batch: a seed and a number from which a random truncation phase is drawn, so that a training can be repeated
                 and resumed. By default it is 0 and the number of the layer's calls so far.
@@ -223,7 +225,7 @@ class SabLSTM(nn.Module):
             return _time_first(output), state
         return self._run(x, state, lengths, reset, reminders, batch)
 
-    @torch.compiler.disable
+    @eager
     def step(
         self,
         x: Tensor,
@@ -265,8 +267,8 @@ class SabLSTM(nn.Module):
     def initial_state(self, hidden: Tensor, cell: Tensor | None = None) -> SabState:
         """Fresh rows that start from given states, `[batch, hidden]`, instead of zeros.
 
-        `hidden` is also the null slot of the memory (R2). The tensors are taken as data, without their gradient. Without
-        `cell`, an LSTM's c is zero.
+        `hidden` is also the null slot of the memory (R2). The tensors are taken as data, without their gradient.
+        Without `cell`, an LSTM's c is zero.
         """
         checks.floats("hidden", hidden)
         if hidden.dim() != 2 or hidden.shape[1] != self.options.hidden_size or len(hidden) == 0:
@@ -322,7 +324,9 @@ class SabLSTM(nn.Module):
         if state is not None:
             self._check_state(state, rows)
         if reminders is not None and (not isinstance(reminders, int) or reminders < 1):
-            raise ValueError(f"`reminders` is {reminders!r}, but a number from 1 is needed: how many to report per step")
+            raise ValueError(
+                f"`reminders` is {reminders!r}, but a number from 1 is needed: how many to report per step"
+            )
         lengths = [time] * rows if lengths is None else checks.lengths_of(lengths, rows, time)
         if reset is not None:
             reset = checks.mask("reset", reset, (rows, time))
@@ -346,7 +350,7 @@ class SabLSTM(nn.Module):
             raise ValueError(f"the state has {state.batch} rows, but the input has {rows}")
 
     def _parameters_in_order(self) -> list[Tensor]:
-        found = [self.get_parameter(name) for name in self._names]
+        found: list[Tensor] = [self.get_parameter(name) for name in self._names]
         for name, parameter in zip(self._names, found, strict=True):
             checks.floats(f"the parameter `{name}`", parameter)
         return found
@@ -362,12 +366,17 @@ class SabLSTM(nn.Module):
             self._packed[dense] = kept
         return kept
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        translate(state_dict, prefix, self.options)
+        super()._load_from_state_dict(state_dict, prefix, *others)  # type: ignore[no-untyped-call]
+
     def __getstate__(self) -> dict[str, Any]:
         # Packed weights are made again; the count of calls begins anew.
-        return {name: value for name, value in super().__getstate__().items() if name not in ("_packed", "_calls")}
+        kept: dict[str, Any] = super().__getstate__()  # type: ignore[no-untyped-call]
+        return {name: value for name, value in kept.items() if name not in ("_packed", "_calls")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._packed, self._calls = {}, itertools.count()
 
 
@@ -441,8 +450,3 @@ def _time_first(output: SabOutput) -> SabOutput:
     if reminded is not None:
         reminded = Reminders(reminded.steps.transpose(0, 1), reminded.weights.transpose(0, 1))
     return SabOutput(output.hidden.transpose(0, 1), output.summary.transpose(0, 1), reminded)
-
-
-def _translate_names(module: nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
-    assert isinstance(module, SabLSTM)
-    translate(state_dict, prefix, module.options)

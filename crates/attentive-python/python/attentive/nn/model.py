@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ..folder import Folder, read_folder
 from . import checks
+from .eager import eager
 from .lstm import SabLSTM, SabOutput
 from .readout import SabReadout
 from .state import SabState
@@ -37,7 +38,7 @@ class SabModel(nn.Module):
         self.folder: Folder | None = None
         """The folder that the model was read from: what `save_folder` repeats, such as the facts of its data."""
 
-    @torch.compiler.disable
+    @eager
     def forward(
         self,
         x: Tensor,

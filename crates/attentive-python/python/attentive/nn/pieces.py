@@ -68,7 +68,7 @@ def pieces_of(lengths: list[int], reset: Tensor | None) -> list[Piece]:
 
 
 def _places(pieces: list[Piece], steps: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Row and step in the batch of every step of the pieces, `[pieces, steps]`, and whether the step is in the piece."""
+    """Row and step in the batch for `[pieces, steps]`, and whether the step is in the piece."""
     rows = torch.tensor([piece.row for piece in pieces]).unsqueeze(1)
     starts = torch.tensor([piece.start for piece in pieces]).unsqueeze(1)
     lengths = torch.tensor([piece.length for piece in pieces]).unsqueeze(1)

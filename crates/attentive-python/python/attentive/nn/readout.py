@@ -42,10 +42,13 @@ class SabReadout(nn.Module):
         for parameter in self.parameters():
             parameter.uniform_(-bound, bound)
 
-    def forward(self, hidden: SabOutput | Tensor | PackedSequence, summary: Tensor | PackedSequence | None = None) -> Tensor:
+    def forward(
+        self, hidden: SabOutput | Tensor | PackedSequence, summary: Tensor | PackedSequence | None = None
+    ) -> Tensor:
         """`[..., output]` from the output of a layer, or from `hidden` and `summary`, `[..., hidden]` each."""
         if isinstance(hidden, SabOutput):
-            hidden, summary = hidden.hidden, hidden.summary
+            output = hidden
+            hidden, summary = output.hidden, output.summary
         if isinstance(hidden, PackedSequence) and isinstance(summary, PackedSequence):
             return cast(Tensor, hidden._replace(data=self(hidden.data, summary.data)))
         if not isinstance(hidden, Tensor) or not isinstance(summary, Tensor):

@@ -18,9 +18,9 @@ from .checks import floats, mask
 class SabState:
     """Hidden state, cell state and memories of every row of a batch (R14).
 
-    A state is data: it carries no gradient from one call into an earlier one. Calls leave the state that they were given
-    as it is, and return a new one. A state can be saved (`state_dict`, `pickle`, `torch.save`), copied and reset row by
-    row. Layers make states: a call returns one, and `SabLSTM.initial_state` and `SabLSTM.load_state` build one.
+    A state is data: it carries no gradient from one call into an earlier one. Calls leave the state that they were
+    given as it is, and return a new one. A state can be saved (`state_dict`, `pickle`, `torch.save`), copied, and reset
+    row by row. Layers make states: a call returns one, and `SabLSTM.initial_state` and `SabLSTM.load_state` build one.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class SabState:
 
     @property
     def hidden(self) -> Tensor:
-        """h of the last step, `[batch, hidden]`, a copy."""
+        """H of the last step, `[batch, hidden]`, a copy."""
         return torch.from_numpy(self.engine_state().hidden())
 
     @property
     def cell(self) -> Tensor | None:
-        """c of the last step, `[batch, hidden]`, a copy; `None` for a cell without one."""
+        """C of the last step, `[batch, hidden]`, a copy; `None` for a cell without one."""
         return self.state_dict().get("cell")
 
     @property
@@ -94,7 +94,7 @@ class SabState:
         state.reset(chosen)
 
     def detach(self) -> SabState:
-        """This state. It never carries gradient; the method is here for code that detaches every state."""
+        """The same state. It never carries gradient; the method is here for code that detaches every state."""
         return self
 
     def clone(self) -> SabState:
@@ -148,7 +148,9 @@ def state_of(options: Options, tensors: Mapping[str, Tensor]) -> SabState:
             raise TypeError(f"the state's `{name}` is a {type(tensor).__name__}, but a tensor is needed")
         ranks = {"memory": 3, "steps": 1, "k_att": 0}
         if tensor.dim() != ranks.get(name, 2):
-            raise ValueError(f"the state's `{name}` has shape {list(tensor.shape)}, but {ranks.get(name, 2)} dimensions")
+            raise ValueError(
+                f"the state's `{name}` has shape {list(tensor.shape)}, but {ranks.get(name, 2)} dimensions"
+            )
         if name in ("hidden", "cell", "memory", "received"):
             floats(f"the state's `{name}`", tensor)
         elif tensor.dtype != torch.int64:
@@ -158,7 +160,9 @@ def state_of(options: Options, tensors: Mapping[str, Tensor]) -> SabState:
     batch, room = tensors["memory"].shape[:2]
     for name in ("slot_steps", "received"):
         if tuple(tensors[name].shape) != (batch, room):
-            raise ValueError(f"the state's `{name}` has shape {list(tensors[name].shape)}, but {[batch, room]} is needed")
+            raise ValueError(
+                f"the state's `{name}` has shape {list(tensors[name].shape)}, but {[batch, room]} is needed"
+            )
     if tensors["steps"].lt(0).any():
         raise ValueError("the state's `steps` holds a negative number")
     slot_steps = [[step for step in row if step >= 0] for row in tensors["slot_steps"].tolist()]
