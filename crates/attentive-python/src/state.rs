@@ -89,7 +89,10 @@ impl State {
 
     /// The hidden state of the last step, `[batch, hidden]`.
     fn hidden<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let (hidden, batch) = run(py, || Ok((self.lock().hidden(), self.lock().batch())))?;
+        let (hidden, batch) = run(py, || {
+            let state = self.lock();
+            Ok((state.hidden(), state.batch()))
+        })?;
         let hidden = Array1::from_vec(hidden).into_shape_with_order((batch, self.model.hidden));
         Ok(hidden.map_err(|why| PyValueError::new_err(why.to_string()))?.into_pyarray(py))
     }

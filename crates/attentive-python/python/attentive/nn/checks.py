@@ -13,16 +13,16 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 def on_cpu(what: str, tensor: Tensor) -> None:
     """Refuses a tensor that is not an ordinary one in the memory of the CPU."""
     if tensor.device.type != "cpu":
-        raise RuntimeError(f"`{what}` is on {tensor.device}, but the engine computes on the CPU: use `.cpu()`")
+        raise RuntimeError(f"{what} is on {tensor.device}, but the engine computes on the CPU: use `.cpu()`")
     if tensor.layout != torch.strided:
-        raise TypeError(f"`{what}` has layout {tensor.layout}, but a dense tensor is needed: use `.to_dense()`")
+        raise TypeError(f"{what} has layout {tensor.layout}, but a dense tensor is needed: use `.to_dense()`")
 
 
 def floats(what: str, tensor: Tensor) -> None:
     """Refuses a tensor that is not float32 on the CPU."""
     on_cpu(what, tensor)
     if tensor.dtype != torch.float32:
-        raise TypeError(f"`{what}` is {tensor.dtype}, but the engine computes in float32: use `.float()`")
+        raise TypeError(f"{what} is {tensor.dtype}, but the engine computes in float32: use `.float()`")
 
 
 def sequence(x: Any, input_size: int) -> bool:
@@ -67,7 +67,7 @@ def mask(what: str, given: Any, shape: tuple[int, ...]) -> Tensor:
     if not isinstance(given, Tensor) or given.dtype != torch.bool:
         found = given.dtype if isinstance(given, Tensor) else type(given).__name__
         raise TypeError(f"`{what}` is {found}, but a tensor of torch.bool is needed")
-    on_cpu(what, given)
+    on_cpu(f"`{what}`", given)
     if tuple(given.shape) != shape:
         raise ValueError(f"`{what}` has shape {list(given.shape)}, but {list(shape)} is needed")
     return given

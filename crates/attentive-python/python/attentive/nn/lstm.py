@@ -270,7 +270,7 @@ class SabLSTM(nn.Module):
         `hidden` is also the null slot of the memory (R2). The tensors are taken as data, without their gradient.
         Without `cell`, an LSTM's c is zero.
         """
-        checks.floats("hidden", hidden)
+        checks.floats("`hidden`", hidden)
         if hidden.dim() != 2 or hidden.shape[1] != self.options.hidden_size or len(hidden) == 0:
             right = f"[batch, {self.options.hidden_size}]"
             raise ValueError(f"`hidden` has shape {list(hidden.shape)}, but {right} is needed")
@@ -368,7 +368,7 @@ class SabLSTM(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         translate(state_dict, prefix, self.options)
-        super()._load_from_state_dict(state_dict, prefix, *others)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     def __getstate__(self) -> dict[str, Any]:
         # Packed weights are made again; the count of calls begins anew.

@@ -1,0 +1,82 @@
+"""Trained models on NumPy arrays, without PyTorch."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import attentive
+import cases
+from attentive.safetensors import read_tensors
+
+FOLDERS = [cases.GOLDENS / "model", cases.GOLDENS / "model_dense"]
+
+
+def example_of(folder):
+    tensors, _ = read_tensors(folder / "example.safetensors")
+    return tensors.get("tokens", tensors.get("dense")), tensors["outputs"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_gives_the_outputs_of_its_example(folder):
+    x, expected = example_of(folder)
+    np.testing.assert_allclose(attentive.load(folder).predict(x), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_steps_are_the_bits_of_the_sequence_and_states_stay(folder):
+    model, (x, _) = attentive.load(folder, threads=1), example_of(folder)
+    whole = attentive.load(folder, threads=2).predict(x)
+    state, outputs = None, []
+    for t in range(x.shape[1]):
+        y, state = model.step(x[:, t], state)
+        outputs.append(y)
+    np.testing.assert_array_equal(np.stack(outputs, 1), whole)
+    assert state.steps == [25] * 3
+    half, middle = model.run(x[:, :12])
+    for _ in range(2):  # the state in the middle can be used twice
+        rest, _ = model.run(x[:, 12:], middle)
+        np.testing.assert_array_equal(np.concatenate([half, rest], 1), whole)
+    copy = middle.copy()
+    copy.reset([0])
+    assert (copy.steps, middle.steps) == ([0, 12, 12], [12, 12, 12])
+
+
+def test_reminders_name_steps_before():
+    model, (x, _) = attentive.load(FOLDERS[0]), example_of(FOLDERS[0])
+    steps, weights = model.reminders(x, most=2)
+    assert steps.shape == weights.shape == (3, 25, 2)
+    assert (steps < np.arange(1, 26)[None, :, None]).all()
+    assert (weights[:, 1:, 0] >= weights[:, 1:, 1]).all()
+
+
+def test_a_wrong_input_is_an_error():
+    model = attentive.load(FOLDERS[0])
+    for x, kind, words in (
+        ([1, 2], ValueError, r"shape \[2\], but \[batch, time\]"),
+        ([[1.5]], TypeError, "trained on whole numbers"),
+        ([[9]], IndexError, "token 9 of row 0 at step 0"),
+        ([[-1]], IndexError, "token -1"),
+        (np.zeros((0, 3), int), ValueError, "at least 1"),
+    ):
+        with pytest.raises(kind, match=words):
+            model.predict(x)
+    with pytest.raises(ValueError, match=r"\[batch, time, 3\]"):
+        attentive.load(FOLDERS[1]).predict(np.zeros((2, 4, 2)))
+    with pytest.raises(ValueError, match="3 is needed|batch size"):
+        model.run([[1]], model.run([[1], [2], [3]])[1])
+    with pytest.raises(ValueError, match="`most` is 0"):
+        model.reminders([[1]], most=0)
+
+
+def test_two_threads_share_a_model():
+    model, (x, _) = attentive.load(FOLDERS[0]), example_of(FOLDERS[0])
+    whole, wrong = model.predict(x), []
+
+    def work():
+        wrong.extend(1 for _ in range(100) if not np.array_equal(model.predict(x), whole))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not wrong
