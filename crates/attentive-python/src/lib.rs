@@ -15,6 +15,7 @@ mod call;
 mod errors;
 mod model;
 mod readout;
+mod segments;
 mod state;
 mod tape;
 mod turn;

@@ -25,13 +25,13 @@ type Declared = (&'static str, Vec<usize>, &'static str, &'static str, Option<f6
 impl Model {
     #[new]
     #[pyo3(signature = (input, hidden, *, cell, scorer, sparsifier, store, novelty, capacity, evict, k_top, k_att,
-        k_trunc, trunc_phase, mental_updates, score_gradient, hops))]
+        k_trunc, trunc_phase, mental_updates, score_gradient, hops, credit_across_calls))]
     #[allow(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
         input: &Bound<'_, PyAny>, hidden: &Bound<'_, PyAny>, cell: &str, scorer: &str, sparsifier: &str, store: &str,
         novelty: f64, capacity: Option<&Bound<'_, PyAny>>, evict: &str, k_top: &Bound<'_, PyAny>,
         k_att: &Bound<'_, PyAny>, k_trunc: Option<&Bound<'_, PyAny>>, trunc_phase: &Bound<'_, PyAny>,
-        mental_updates: bool, score_gradient: &str, hops: &str,
+        mental_updates: bool, score_gradient: &str, hops: &str, credit_across_calls: bool,
     ) -> PyResult<Self> {
         let rule = StoreRule {
             store: part(store)?,
@@ -51,6 +51,7 @@ impl Model {
                 None => KTrunc::None,
             },
             mental_updates,
+            credit_across_calls,
             score_gradient: choice("score_gradient", score_gradient, SCORE_GRADIENTS)?,
             hops: choice("hops", hops, HOPS)?,
             ..EngineModel::new(count("input_size", input)?, count("hidden_size", hidden)?)

@@ -2,7 +2,8 @@
 
 use crate::errors::run;
 use crate::model::Model;
-use attentive_engine::{EngineError, RowStart, State as EngineState};
+use crate::segments::{Arrays, Flat, Given, joined, restored};
+use attentive_engine::{EngineError, RowStart, Segments, State as EngineState};
 use numpy::ndarray::{Array1, Array2, Array3};
 use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray2, PyReadonlyArray3, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
@@ -43,6 +44,7 @@ impl State {
     fn of_data(
         py: Python<'_>, model: &Model, hidden: PyReadonlyArray2<'_, f32>, cell: Option<PyReadonlyArray2<'_, f32>>,
         memory: PyReadonlyArray3<'_, f32>, steps: Vec<u64>, slot_steps: Vec<Vec<u64>>, received: Vec<Vec<f32>>,
+        segments: Option<Given<'_>>,
     ) -> PyResult<Self> {
         let model = model.model;
         let (batch, units) = (steps.len(), model.hidden);
@@ -60,10 +62,17 @@ impl State {
             }
         }
         let rows = steps.into_iter().zip(slot_steps).zip(received);
-        let rows = rows.map(|((steps, slot_steps), received)| RowStart { steps, slot_steps, received }).collect();
+        let rows: Vec<RowStart> =
+            rows.map(|((steps, slot_steps), received)| RowStart { steps, slot_steps, received }).collect();
         let (hidden, memory) = (hidden.as_slice()?, memory.as_slice()?);
         let cell = cell.as_ref().map(|cell| cell.as_slice()).transpose()?.unwrap_or(&[]);
-        run(py, || Ok(Self::of(EngineState::new(&model, rows, hidden, cell, memory)?, model)))
+        let slots = |row: &RowStart| row.slot_steps.len();
+        let segments = segments.map(|given| restored(&given, &model, &rows.iter().map(slots).collect::<Vec<_>>()));
+        let segments = segments.transpose()?;
+        run(py, || {
+            let state = EngineState::new(&model, rows, hidden, cell, memory)?;
+            Ok(Self::of(with_segments(state, &model, segments)?, model))
+        })
     }
 
     /// The state as plain data, as [`of_data`](State::of_data) takes it.
@@ -85,6 +94,22 @@ impl State {
             rows.iter().map(|row| row.slot_steps.clone()).collect(),
             rows.into_iter().map(|row| row.received).collect(),
         ))
+    }
+
+    /// The steps that led to the memories (R21), if the state holds any: the grid, segments, slots, states, tokens or
+    /// dense inputs, and summaries, as [`of_data`](State::of_data) takes them.
+    fn segments<'py>(&self, py: Python<'py>) -> PyResult<Option<Arrays<'py>>> {
+        let flat = run(py, || Ok(self.lock().segments().map(Flat::of)))?;
+        flat.map(|flat| flat.into_arrays(py, &self.model)).transpose()
+    }
+
+    /// The state without the steps that led to its memories.
+    fn without_segments(&self, py: Python<'_>) -> PyResult<Self> {
+        run(py, || {
+            let part = Part { segments: None, ..Part::of(&self.lock())? };
+            let rows: Vec<(&Part, usize)> = (0..part.rows.len()).map(|row| (&part, row)).collect();
+            Ok(Self::of(Part::join(&self.model, &rows)?, self.model))
+        })
     }
 
     /// The hidden state of the last step, `[batch, hidden]`.
@@ -180,18 +205,29 @@ impl State {
     }
 }
 
+fn with_segments(
+    state: EngineState, model: &attentive_engine::Model, segments: Option<Segments>,
+) -> attentive_engine::Result<EngineState> {
+    match segments {
+        Some(segments) => state.with_segments(model, segments),
+        None => Ok(state),
+    }
+}
+
 /// A state as plain data.
 struct Part {
     rows: Vec<RowStart>,
     hidden: Vec<f32>,
     cell: Vec<f32>,
     memory: Vec<f32>,
+    segments: Option<Segments>,
 }
 
 impl Part {
     fn of(state: &EngineState) -> attentive_engine::Result<Self> {
         let (hidden, cell, memory) = (state.hidden(), state.cell(), state.memory()?);
-        Ok(Self { rows: state.rows().to_vec(), hidden, cell, memory })
+        let segments = state.segments().cloned();
+        Ok(Self { rows: state.rows().to_vec(), hidden, cell, memory, segments })
     }
 
     /// The state of some rows of some parts.
@@ -209,6 +245,8 @@ impl Part {
             memory.resize(memory.len() + (room - slots) * units, 0.0);
         }
         let rows = picked.iter().map(|(part, row)| part.rows[*row].clone()).collect();
-        EngineState::new(model, rows, &hidden, &cell, &memory)
+        let segments: Vec<_> =
+            picked.iter().map(|(part, row)| (part.segments.as_ref(), *row, part.rows[*row].slot_steps.len())).collect();
+        with_segments(EngineState::new(model, rows, &hidden, &cell, &memory)?, model, joined(&segments)?)
     }
 }

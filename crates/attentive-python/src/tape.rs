@@ -26,8 +26,10 @@ pub(crate) struct Tape {
 /// the last step is read, and the readout's matrices, `[output, hidden]` each.
 type Read<'py> = (PyReadonlyArray3<'py, f32>, bool, PyReadonlyArray2<'py, f32>, PyReadonlyArray2<'py, f32>);
 
-/// The gradients of the parameters, in PyTorch's layout, and that of the dense input if it was asked for.
-type Gradients<'py> = (Vec<Bound<'py, PyArrayDyn<f32>>>, Option<Bound<'py, PyArrayDyn<f32>>>);
+/// The gradients of the parameters, in PyTorch's layout, that of the dense input if it was asked for, and how far replayed
+/// memories of earlier calls have drifted: their number, the mean and the largest (R21).
+type Gradients<'py> =
+    (Vec<Bound<'py, PyArrayDyn<f32>>>, Option<Bound<'py, PyArrayDyn<f32>>>, Option<(usize, f64, f64)>);
 
 impl Tape {
     pub(crate) fn new(tape: EngineTape, weights: &Weights) -> Self {
@@ -72,7 +74,7 @@ impl Tape {
             Ok((d_y.as_slice()?, *last_step, sizes, v1.as_slice()?, v2.as_slice()?))
         });
         let read: Vec<_> = read.collect::<PyResult<_>>()?;
-        let (gradients, input) = run(py, || {
+        let (gradients, input, drift) = run(py, || {
             let readouts = read.iter().map(|(d_y, last_step, [hidden, output], v1, v2)| {
                 let [v1, v2] = [v1, v2].map(|v| turned(v, *output, *hidden, threads));
                 ReadoutAdjoint::new(d_y, [*hidden, *output], *last_step, &v1, &v2)
@@ -85,7 +87,8 @@ impl Tape {
                 _ => values,
             };
             let gradients: Vec<Vec<f32>> = found.parameters.into_iter().zip(&self.shapes).map(in_their_order).collect();
-            Ok((gradients, found.input))
+            let drift = found.drift.map(|drift| (drift.memories, drift.mean, drift.most));
+            Ok((gradients, found.input, drift))
         })?;
         let array = |values: Vec<f32>, shape: &[usize]| {
             let array = ArrayD::from_shape_vec(shape, values).map_err(|why| PyValueError::new_err(why.to_string()))?;
@@ -93,6 +96,6 @@ impl Tape {
         };
         let gradients = gradients.into_iter().zip(&self.shapes).map(|(values, shape)| array(values, shape));
         let input = input.zip(input_shape).map(|(values, shape)| array(values, &shape));
-        Ok((gradients.collect::<PyResult<_>>()?, input.transpose()?))
+        Ok((gradients.collect::<PyResult<_>>()?, input.transpose()?, drift))
     }
 }

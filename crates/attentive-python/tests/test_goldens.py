@@ -1,8 +1,9 @@
 """The layer against the independent PyTorch program in `oracle/`, over its grid of cases."""
 
-import cases
 import numpy as np
 import pytest
+
+import cases
 
 torch = pytest.importorskip("torch")
 from attentive import SabLSTM  # noqa: E402

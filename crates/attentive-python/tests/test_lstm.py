@@ -1,6 +1,7 @@
 """The layer as a module of PyTorch."""
 
 import copy
+import dataclasses
 import io
 import pickle
 import threading
@@ -124,7 +125,9 @@ def each_by_itself(layer, x, pieces):
     """The layer over pieces, each a sequence from a fresh state: `(row, start, end)`."""
     hidden = torch.zeros(*x.shape[:2], 12)
     for row, start, end in pieces:
-        hidden = hidden.index_put((torch.tensor(row), torch.arange(start, end)), layer(x[row : row + 1, start:end])[0].hidden[0])
+        hidden = hidden.index_put(
+            (torch.tensor(row), torch.arange(start, end)), layer(x[row : row + 1, start:end])[0].hidden[0]
+        )
     return hidden
 
 
@@ -194,7 +197,11 @@ def test_time_may_come_first():
 
 
 def test_a_model_is_its_two_layers():
-    for x, batch_first in ((torch.randn(4, 9, 5), True), (torch.randint(5, (4, 9)), True), (torch.randn(4, 9, 5), False)):
+    for x, batch_first in (
+        (torch.randn(4, 9, 5), True),
+        (torch.randint(5, (4, 9)), True),
+        (torch.randn(4, 9, 5), False),
+    ):
         x = x.transpose(0, 1) if not batch_first else x
         model = SabModel(layer_of(batch_first=batch_first), SabReadout(12, 3))
         for lengths in (None, [9, 4, 1, 9]):
@@ -314,3 +321,50 @@ def test_two_threads_at_once_compute_what_one_does():
     [thread.join() for thread in threads]
     assert all(len(results) == 10 for results in found)
     assert all(same(alone[number], results) for number in range(2) for results in found[number])
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+def test_r21_gradient_reaches_memories_of_earlier_calls(tokens):
+    layer = layer_of(k_trunc=4, hops="one", credit_across_calls=True)
+    one_hop = SabLSTM.of_options(dataclasses.replace(layer.options, credit_across_calls=False))
+    one_hop.load_state_dict(layer.state_dict())
+    x = torch.randint(5, (3, 20)) if tokens else torch.randn(3, 20, 5)
+    weights = torch.randn(3, 12, 12)
+
+    def of_second_call(state):
+        output, _ = layer(x[:, 8:], state)
+        return output, gradients(layer, (output.hidden * weights).sum())
+
+    _, first = layer(x[:, :8])
+    output, found = of_second_call(first)
+    assert output.drift().memories > 0 and output.drift().most == 0
+    whole, _ = one_hop(x)
+    expected = gradients(one_hop, (whole.hidden[:, 8:] * weights).sum())
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    for other in (pickle.loads(pickle.dumps(first)), layer.load_state(first.state_dict()), first.clone()):
+        assert same(found, of_second_call(other)[1])
+    output, detached = of_second_call(first.detach())
+    assert not same(found, detached) and output.drift() is None
+    # Rows may come and go: gradient of a row that was reset ends there.
+    first.reset([0, 1, 2])
+    assert of_second_call(first)[0].drift() is None
+
+
+def test_r21_damaged_segments_are_refused():
+    layer = layer_of(k_trunc=4, credit_across_calls=True)
+    good = layer(torch.randint(5, (3, 9)))[1].state_dict()
+    names = [name for name in good if name.startswith("segment")]
+    assert len(names) == 6
+    for name in names:
+        for wrong in (
+            {key: value for key, value in good.items() if key != name},
+            {**good, name: good[name][:-1] if name != "segment_slots" else good[name][:, :2]},
+            {**good, name: good[name] - 50},
+            {**good, name: good[name].double()},
+        ):
+            try:
+                layer.load_state(wrong)
+            except (ValueError, TypeError):
+                continue
+            assert good[name].is_floating_point(), name  # other numbers are other data

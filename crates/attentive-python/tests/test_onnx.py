@@ -29,11 +29,11 @@ def run_steps(path, x):
     file = session(path)
     names = [output.name for output in file.get_outputs()]
     sizes = {"batch": len(x), "slots": 1}
-    state = {
-        given.name: np.zeros([sizes.get(size, size) for size in given.shape], np.int64 if "int" in given.type else np.float32)
-        for given in file.get_inputs()
-        if given.name != "x"
-    }  # fmt: skip
+    state = {}
+    for given in file.get_inputs():
+        if given.name != "x":
+            shape = [sizes.get(size, size) for size in given.shape]
+            state[given.name] = np.zeros(shape, np.int64 if "int" in given.type else np.float32)
     outputs = []
     for t in range(x.shape[1]):
         found = dict(zip(names, file.run(names, {"x": x[:, t], **state}), strict=True))
@@ -73,7 +73,9 @@ STORES = [
     {"capacity": 3, "evict": "least-attended"},
     {"store": "novelty", "novelty": 0.3, "capacity": 2, "evict": "least-attended"},
 ]
-PARTS = list(itertools.product(["lstm", "gru"], ["additive", "dot", "cosine"], ["prominence", "softmax"], [0, 3, "all"]))
+PARTS = list(
+    itertools.product(["lstm", "gru"], ["additive", "dot", "cosine"], ["prominence", "softmax"], [0, 3, "all"])
+)
 
 
 @pytest.mark.parametrize("number", range(len(PARTS)))
@@ -82,9 +84,7 @@ def test_every_part_as_a_file_gives_the_outputs_of_the_engine(number, tmp_path):
     cell, scorer, sparsifier, k_top = PARTS[number]
     for k_att, options in zip([1, 2, 1, 1, 2], STORES, strict=True):
         torch.manual_seed(number)
-        layer = attentive.SabLSTM(
-            5, 8, k_top, k_att, cell=cell, scorer=scorer, sparsifier=sparsifier, **options
-        )
+        layer = attentive.SabLSTM(5, 8, k_top, k_att, cell=cell, scorer=scorer, sparsifier=sparsifier, **options)
         layer.reset_parameters(attention_gain=2, score_gain=2)
         model = attentive.SabModel(layer, attentive.SabReadout(8, 3))
         x = torch.randint(5, (3, 9))

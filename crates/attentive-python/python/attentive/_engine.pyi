@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 _Floats = NDArray[np.float32]
 _Ints = NDArray[np.int64]
+_Segments = tuple[Sequence[int], _Ints, _Ints, _Floats, _Ints | None, _Floats | None, _Floats]
 
 class Model:
     """The parts and options of a layer, checked."""
@@ -31,6 +32,7 @@ class Model:
         mental_updates: bool,
         score_gradient: str,
         hops: str,
+        credit_across_calls: bool,
     ) -> Model: ...
     def parameters(self) -> list[tuple[str, list[int], str, str, float | None]]:
         """Name, shape, owner ("cell" or "scorer"), gain, and the constant it starts from, if it is not drawn."""
@@ -62,10 +64,13 @@ class State:
         steps: Sequence[int],
         slot_steps: Sequence[Sequence[int]],
         received: Sequence[Sequence[float]],
+        segments: _Segments | None,
     ) -> State: ...
     @staticmethod
     def of_rows(states: Sequence[State], picks: Sequence[tuple[int, int]]) -> State: ...
     def data(self) -> tuple[_Floats, _Floats | None, _Floats, list[int], list[list[int]], list[list[float]]]: ...
+    def segments(self) -> _Segments | None: ...
+    def without_segments(self) -> State: ...
     def hidden(self) -> _Floats: ...
     @property
     def batch(self) -> int: ...
@@ -95,7 +100,7 @@ class Tape:
         readouts: Sequence[tuple[_Floats, bool, _Floats, _Floats]],
         input_gradient: bool,
         threads: int,
-    ) -> tuple[list[_Floats], _Floats | None]: ...
+    ) -> tuple[list[_Floats], _Floats | None, tuple[int, float, float] | None]: ...
 
 def forward(
     model: Model,

@@ -49,6 +49,7 @@ class Options:
     novelty: float = 0.1
     capacity: int | None = None
     evict: str = "oldest"
+    credit_across_calls: bool = False
 
     @cached_property
     def model(self) -> Model:
@@ -70,6 +71,7 @@ class Options:
             mental_updates=self.mental_updates,
             score_gradient=self.score_gradient,
             hops=self.hops,
+            credit_across_calls=self.credit_across_calls,
         )
 
     @cached_property

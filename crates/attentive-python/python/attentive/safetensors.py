@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _TYPES = {"F32": "<f4", "F64": "<f8", "I64": "<i8", "I32": "<i4", "U8": "|u1", "BOOL": "|b1"}
+_NAMES = {dtype: name for name, dtype in _TYPES.items()}
 _LONGEST_HEADER = 100_000_000
 _METADATA = "sab"
 
@@ -79,14 +80,18 @@ def digest(tensors: Mapping[str, NDArray[Any]]) -> str:
 
 
 def to_bytes(tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any] | None = None) -> bytes:
-    """The bytes of a file of float32 tensors, with `sab`'s digest, and facts beside it, if there are any."""
-    arrays = {name: np.ascontiguousarray(tensors[name], "<f4") for name in sorted(tensors)}
+    """The bytes of a file; with facts and `sab`'s digest of float32 tensors in its metadata, if there are any."""
+    arrays = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
     header: dict[str, Any] = {}
     if facts is not None:
         header["__metadata__"] = {_METADATA: json.dumps({"sha256": digest(arrays), **facts})}
     start = 0
     for name, array in arrays.items():
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [start, start + array.nbytes]}
+        header[name] = {
+            "dtype": _NAMES[array.dtype.newbyteorder("<").str],
+            "shape": list(array.shape),
+            "data_offsets": [start, start + array.nbytes],
+        }
         start += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the numbers stay aligned

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,17 @@ from .._engine import Model, State, Tape, Weights
 # tensor in the tape's memory. The tape therefore goes when PyTorch frees what the graph has saved, and a checkpoint
 # (`torch.utils.checkpoint`) that computes a call again finds the new tape.
 _TAPES: weakref.WeakValueDictionary[int, Tape] = weakref.WeakValueDictionary()
+
+
+class Drift(NamedTuple):
+    """How far the states of replayed memories are from the stored ones, because the weights have changed (R21)."""
+
+    memories: int
+    """How many memories were replayed."""
+    mean: float
+    """The mean of `|replayed - stored| / |stored|`."""
+    most: float
+    """The largest."""
 
 
 @dataclass
@@ -39,6 +50,13 @@ class Call:
     tape: Tape | None = None
     hidden: Tensor | None = None
     """The hidden states, as long as the state after the call must be settled with them."""
+
+    drifted: list[Drift] = field(default_factory=list)
+    """Filled by the backward pass."""
+
+    def drift(self) -> Drift | None:
+        """The drift that the last backward pass found, if it replayed a memory of an earlier call."""
+        return self.drifted[-1] if self.drifted else None
 
     def run(self, x: Tensor | None, tracked: bool) -> tuple[Tensor, Tensor]:
         """H and s of every step, `[batch, time, hidden]` each, in the engine's own memory."""
@@ -80,7 +98,7 @@ class SequenceFunction(torch.autograd.Function):
         hidden, summary = call.run(x, tracked=True)
         # Saving h and x lets PyTorch notice if someone changes them before the backward pass.
         ctx.save_for_backward(_kept(call), hidden, *([] if x is None else [x]))
-        ctx.threads = call.threads
+        ctx.threads, ctx.drifted = call.threads, call.drifted
         ctx.set_materialize_grads(False)
         return hidden, summary
 
@@ -88,7 +106,7 @@ class SequenceFunction(torch.autograd.Function):
     def backward(ctx: Any, *adjoints: Tensor | None) -> tuple[Tensor | None, ...]:
         """The gradients of the dense input and of the parameters."""
         handle, hidden, *dense = ctx.saved_tensors
-        found, d_x = _tape_of(handle).backward(
+        found, d_x, drift = _tape_of(handle).backward(
             hidden=array(hidden),
             dense=_optional(dense[0]) if dense else None,
             d_hidden=_optional(adjoints[0]),
@@ -97,6 +115,8 @@ class SequenceFunction(torch.autograd.Function):
             input_gradient=bool(dense) and ctx.needs_input_grad[1],
             threads=ctx.threads,
         )
+        if drift is not None:
+            ctx.drifted[:] = [Drift(*drift)]
         return None, *_wanted(ctx.needs_input_grad[1:], [d_x, *found])
 
 
@@ -131,7 +151,7 @@ class ModelFunction(torch.autograd.Function):
             (False, False),
             ctx.threads,
         )
-        found, d_x = _tape_of(handle).backward(
+        found, d_x, _ = _tape_of(handle).backward(
             hidden=array(hidden),
             dense=_optional(dense[0]) if dense else None,
             d_hidden=None,

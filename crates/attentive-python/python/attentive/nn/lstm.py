@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from .._engine import Weights
 from .._options import Options
 from . import checks, packed, pieces
-from .autograd import Call, ModelFunction, SequenceFunction, array, read
+from .autograd import Call, Drift, ModelFunction, SequenceFunction, array, read
 from .eager import eager
 from .names import translate
 from .state import SabState, state_of
@@ -41,6 +41,8 @@ class SabOutput:
     """s of every step, `[batch, time, hidden]` (R7)."""
     reminders: Reminders | None = None
     """The reminders of every step, if they were asked for and the layer uses attention."""
+    drift: Callable[[], Drift | None] = lambda: None
+    """After the backward pass: how far replayed memories of earlier calls have drifted (R21)."""
 
 
 class SabLSTM(nn.Module):
@@ -63,6 +65,8 @@ class SabLSTM(nn.Module):
         novelty: how much a state must differ from the last stored one, as a fraction of its own norm.
         capacity: the most memories besides the null slot; `None` keeps all.
         evict: which memory makes room: `"oldest"` or `"least-attended"`.
+        credit_across_calls: whether gradient reaches memories of earlier calls (R21). A state then keeps the steps
+            that led to each memory; `state.detach()` lets go of them.
         batch_first: whether inputs are `[batch, time, ...]` (the default) or `[time, batch, ...]`.
 
     Parameters have PyTorch's layout, `[d_output, d_input]`:
@@ -104,6 +108,7 @@ class SabLSTM(nn.Module):
         novelty: float = 0.1,
         capacity: int | None = None,
         evict: str = "oldest",
+        credit_across_calls: bool = False,
         batch_first: bool = True,
     ) -> None:
         super().__init__()
@@ -124,6 +129,7 @@ class SabLSTM(nn.Module):
             novelty=novelty,
             capacity=capacity,
             evict=evict,
+            credit_across_calls=credit_across_calls,
         )
         self.batch_first = batch_first
         for declared in self.options.parameters:
@@ -262,7 +268,7 @@ class SabLSTM(nn.Module):
         reminded = output.reminders
         if reminded is not None:
             reminded = Reminders(reminded.steps.squeeze(1), reminded.weights.squeeze(1))
-        return SabOutput(output.hidden.squeeze(1), output.summary.squeeze(1), reminded), state
+        return SabOutput(output.hidden.squeeze(1), output.summary.squeeze(1), reminded, output.drift), state
 
     def initial_state(self, hidden: Tensor, cell: Tensor | None = None) -> SabState:
         """Fresh rows that start from given states, `[batch, hidden]`, instead of zeros.
@@ -407,7 +413,7 @@ class Caller:
         else:
             hidden, summary = call.run(given, tracked=False)
         reminded = None if call.reminded is None else Reminders(*call.reminded)
-        return SabOutput(hidden, summary, reminded), self._left(call)
+        return SabOutput(hidden, summary, reminded, call.drift), self._left(call)
 
     def run_pieces(
         self, x: Tensor, state: SabState | None, lengths: list[int], reset: Tensor | None
@@ -449,4 +455,4 @@ def _time_first(output: SabOutput) -> SabOutput:
     reminded = output.reminders
     if reminded is not None:
         reminded = Reminders(reminded.steps.transpose(0, 1), reminded.weights.transpose(0, 1))
-    return SabOutput(output.hidden.transpose(0, 1), output.summary.transpose(0, 1), reminded)
+    return SabOutput(output.hidden.transpose(0, 1), output.summary.transpose(0, 1), reminded, output.drift)

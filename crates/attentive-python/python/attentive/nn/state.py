@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -18,9 +17,10 @@ from .checks import floats, mask
 class SabState:
     """Hidden state, cell state and memories of every row of a batch (R14).
 
-    A state is data: it carries no gradient from one call into an earlier one. Calls leave the state that they were
-    given as it is, and return a new one. A state can be saved (`state_dict`, `pickle`, `torch.save`), copied, and reset
-    row by row. Layers make states: a call returns one, and `SabLSTM.initial_state` and `SabLSTM.load_state` build one.
+    A state is data: no gradient goes through it, unless its layer has `credit_across_calls`. Calls leave the state that
+    they were given as it is, and return a new one. A state can be saved (`state_dict`, `pickle`, `torch.save`), copied,
+    and reset row by row. Layers make states: a call returns one, and `SabLSTM.initial_state` and `SabLSTM.load_state`
+    build one.
     """
 
     def __init__(
@@ -94,8 +94,13 @@ class SabState:
         state.reset(chosen)
 
     def detach(self) -> SabState:
-        """The same state. It never carries gradient; the method is here for code that detaches every state."""
-        return self
+        """A state that no gradient of later calls goes through.
+
+        That is this state itself, unless its layer has `credit_across_calls`: then it is one without the steps that led
+        to its memories.
+        """
+        state = self.engine_state()
+        return self if state.segments() is None else SabState(self._options, state.without_segments())
 
     def clone(self) -> SabState:
         """A copy that can be reset by itself."""
@@ -106,10 +111,12 @@ class SabState:
 
         `hidden` and `cell` `[batch, hidden]` (no `cell` for a GRU), `memory` `[batch, slots, hidden]`, `steps`
         `[batch]`, `slot_steps` `[batch, slots]` with -1 where a row has fewer memories, `received` `[batch, slots]`
-        (the weights that memories have received, R18), and `k_att`.
+        (the weights that memories have received, R18), and `k_att`. With `credit_across_calls`, entries that begin with
+        `segment` hold the steps that led to the memories (R21).
         """
         hidden, cell, memory, steps, slot_steps, received = self.engine_state().data()
         room = memory.shape[1]
+        segments = self.engine_state().segments()
         return {
             "hidden": torch.from_numpy(hidden),
             **({} if cell is None else {"cell": torch.from_numpy(cell)}),
@@ -118,6 +125,7 @@ class SabState:
             "slot_steps": torch.tensor([row + [-1] * (room - len(row)) for row in slot_steps]),
             "received": torch.tensor([row + [0.0] * (room - len(row)) for row in received]),
             "k_att": torch.tensor(self._options.k_att),
+            **({} if segments is None else _segment_tensors(segments)),
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -137,7 +145,8 @@ class SabState:
 
 def state_of(options: Options, tensors: Mapping[str, Tensor]) -> SabState:
     """The state of a `state_dict`. A damaged one is a `ValueError` or a `TypeError`."""
-    tensors = copy.copy(dict(tensors))
+    tensors = dict(tensors)
+    segments = {name: tensors.pop(name) for name in _SEGMENTS if name in tensors}
     cell = {"cell"} if options.model.carries else set()
     wanted = {"hidden", "memory", "steps", "slot_steps", "received", "k_att"} | cell
     if set(tensors) != wanted:
@@ -175,5 +184,41 @@ def state_of(options: Options, tensors: Mapping[str, Tensor]) -> SabState:
         tensors["steps"].tolist(),
         slot_steps,
         [row[: len(steps)] for row, steps in counted],
+        _segment_arrays(segments) if segments else None,
     )
     return SabState(options, state)
+
+
+# The steps that led to memories: `k_trunc` and the phase; for each segment its row, its steps, and whether it goes on; for
+# each memory its segment, its slot, and its steps; h and c before each segment; and of all steps the inputs, in one of
+# two kinds, and the summaries.
+_SEGMENTS = {
+    "segment_grid": torch.int64,
+    "segments": torch.int64,
+    "segment_slots": torch.int64,
+    "segment_states": torch.float32,
+    "segment_tokens": torch.int64,
+    "segment_inputs": torch.float32,
+    "segment_summaries": torch.float32,
+}
+
+
+def _segment_tensors(segments: tuple[Any, ...]) -> dict[str, Tensor]:
+    named = zip(_SEGMENTS, segments, strict=True)
+    return {name: torch.as_tensor(values) for name, values in named if values is not None}
+
+
+def _segment_arrays(tensors: dict[str, Tensor]) -> tuple[Any, ...]:
+    ranks = {"segment_grid": 1, "segment_tokens": 1}
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor) or tensor.dtype != _SEGMENTS[name] or tensor.dim() != ranks.get(name, 2):
+            dimensions = ranks.get(name, 2)
+            raise ValueError(f"the state's `{name}` must be {_SEGMENTS[name]} with {dimensions} dimensions")
+    if missing := [
+        name for name in _SEGMENTS if name not in tensors and name not in ("segment_tokens", "segment_inputs")
+    ]:
+        raise ValueError(f"the state does not fit the layer: missing {missing}")
+    if tensors["segment_grid"].shape != (2,) or tensors["segment_grid"].lt(0).any():
+        raise ValueError("the state's `segment_grid` must be two numbers from 0")
+    arrays = [array(tensors[name]) if name in tensors else None for name in _SEGMENTS]
+    return (tensors["segment_grid"].tolist(), *arrays[1:])
