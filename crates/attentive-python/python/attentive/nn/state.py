@@ -189,9 +189,9 @@ def state_of(options: Options, tensors: Mapping[str, Tensor]) -> SabState:
     return SabState(options, state)
 
 
-# The steps that led to memories: `k_trunc` and the phase; for each segment its row, its steps, and whether it goes on; for
-# each memory its segment, its slot, and its steps; h and c before each segment; and of all steps the inputs, in one of
-# two kinds, and the summaries.
+# The steps that led to memories: `k_trunc` and the phase; for each segment its row, its steps, and whether it goes on;
+# for each memory its segment, its slot, and its steps; h and c before each segment; and of all steps the inputs, in one
+# of two kinds, and the summaries.
 _SEGMENTS = {
     "segment_grid": torch.int64,
     "segments": torch.int64,
