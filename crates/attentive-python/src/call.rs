@@ -7,7 +7,7 @@ use crate::state::State;
 use crate::tape::Tape;
 use crate::weights::Weights;
 use attentive_engine::{
-    Call, Forward, Inputs, InstructionSet, Model as EngineModel, Reminders, Replay, State as EngineState,
+    Call, Forward, Inputs, InstructionSet, Model as EngineModel, Reminders, Replay, Retrieval, State as EngineState,
 };
 use numpy::ndarray::Array3;
 use numpy::{IntoPyArray, PyArray3, PyArrayDyn, PyReadonlyArray2, PyReadonlyArray3, PyUntypedArrayMethods};
@@ -55,29 +55,34 @@ pub(crate) fn forward<'py>(
             "`input` has shape {shape:?}, but [batch, time, {right}] is needed"
         )));
     }
-    let out = run(py, || {
-        let state = match state {
-            Some(state) => state.for_call(&model, batch)?,
-            None => EngineState::fresh(&model, batch),
+    let (state, out) = run(py, || {
+        // Checked here, so that a call that goes on with a state cannot lose it to a mistake of the caller's.
+        let moves = !tracked && batch > 0 && time > 0 && attentive_engine::all_finite(dense);
+        let call = |state: EngineState| {
+            let call = Call {
+                model,
+                time,
+                inputs,
+                tracked,
+                replay: Replay::Auto,
+                retrieval: Retrieval::Auto,
+                threads,
+                instructions: InstructionSet::Detect,
+                reminders,
+            };
+            let Forward { hidden, summary, mut state, reminders, tape } =
+                attentive_engine::forward(call, state, Arc::clone(&weights.packed), dense)?;
+            if !tracked {
+                state.settle(&hidden.as_slice()[..batch * time * model.hidden])?;
+            }
+            Ok((state, (hidden, summary, reminders, tape)))
         };
-        let call = Call {
-            model,
-            time,
-            inputs,
-            tracked,
-            replay: Replay::Auto,
-            threads,
-            instructions: InstructionSet::Detect,
-            reminders,
-        };
-        let mut out = attentive_engine::forward(call, state, Arc::clone(&weights.packed), dense)?;
-        let values = batch * time * model.hidden;
-        if !tracked {
-            out.state.settle(&out.hidden.as_slice()[..values])?;
+        match state {
+            Some(state) => state.go_on(&model, batch, moves, call),
+            None => call(EngineState::fresh(&model, batch)).map(|(after, out)| (State::of(after, model), out)),
         }
-        Ok(out)
     })?;
-    let Forward { hidden, summary, state, reminders, tape } = out;
+    let (hidden, summary, reminders, tape) = out;
     let shape = [batch, time, model.hidden];
     // Without attention there is no summary: it is zero.
     let summary = match summary.as_slice().is_empty() {
@@ -86,7 +91,7 @@ pub(crate) fn forward<'py>(
     };
     let tape = tracked.then(|| Py::new(py, Tape::new(tape, weights))).transpose()?;
     let reminders = reminders.map(|reminders| arrays_of(py, &reminders));
-    Ok((pooled(py, hidden, &shape)?, summary, State::of(state, model), tape, reminders))
+    Ok((pooled(py, hidden, &shape)?, summary, state, tape, reminders))
 }
 
 /// The tokens in the engine's type, if each is below `input`.

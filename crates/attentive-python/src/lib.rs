@@ -13,6 +13,7 @@
 mod arrays;
 mod call;
 mod errors;
+mod line;
 mod model;
 mod readout;
 mod segments;

@@ -1,6 +1,7 @@
 //! [`State`]: what a batch carries from one call to the next (R14).
 
 use crate::errors::run;
+use crate::line::{Held, only_grows};
 use crate::model::Model;
 use crate::segments::{Arrays, Flat, Given, joined, restored};
 use attentive_engine::{EngineError, RowStart, Segments, State as EngineState};
@@ -8,13 +9,13 @@ use numpy::ndarray::{Array1, Array2, Array3};
 use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray2, PyReadonlyArray3, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Hidden state, cell state and memories of every row of a batch.
 #[pyclass(frozen, module = "attentive._engine")]
 pub(crate) struct State {
     /// Locked only without the GIL, so that no thread waits for the lock while it holds the GIL.
-    inner: Mutex<EngineState>,
+    held: Mutex<Held>,
     model: attentive_engine::Model,
 }
 
@@ -77,11 +78,8 @@ impl State {
 
     /// The state as plain data, as [`of_data`](State::of_data) takes it.
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Data<'py>> {
-        let (hidden, cell, memory, rows) = run(py, || {
-            let state = self.lock();
-            let memory = state.memory()?;
-            Ok((state.hidden(), state.cell(), memory, state.rows().to_vec()))
-        })?;
+        let (hidden, cell, memory, rows) =
+            run(py, || self.with(|state| Ok((state.hidden(), state.cell(), state.memory()?, state.rows().to_vec()))))?;
         let (batch, units) = (rows.len(), self.model.hidden);
         let wrong = |why: numpy::ndarray::ShapeError| PyValueError::new_err(why.to_string());
         let slots = memory.len() / (batch * units);
@@ -99,14 +97,14 @@ impl State {
     /// The steps that led to the memories (R21), if the state holds any: the grid, segments, slots, states, tokens or
     /// dense inputs, and summaries, as [`of_data`](State::of_data) takes them.
     fn segments<'py>(&self, py: Python<'py>) -> PyResult<Option<Arrays<'py>>> {
-        let flat = run(py, || Ok(self.lock().segments().map(Flat::of)))?;
+        let flat = run(py, || self.with(|state| Ok(state.segments().map(Flat::of))))?;
         flat.map(|flat| flat.into_arrays(py, &self.model)).transpose()
     }
 
     /// The state without the steps that led to its memories.
     fn without_segments(&self, py: Python<'_>) -> PyResult<Self> {
         run(py, || {
-            let part = Part { segments: None, ..Part::of(&self.lock())? };
+            let part = Part { segments: None, ..self.with(|state| Part::of(state))? };
             let rows: Vec<(&Part, usize)> = (0..part.rows.len()).map(|row| (&part, row)).collect();
             Ok(Self::of(Part::join(&self.model, &rows)?, self.model))
         })
@@ -114,10 +112,7 @@ impl State {
 
     /// The hidden state of the last step, `[batch, hidden]`.
     fn hidden<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let (hidden, batch) = run(py, || {
-            let state = self.lock();
-            Ok((state.hidden(), state.batch()))
-        })?;
+        let (hidden, batch) = run(py, || self.with(|state| Ok((state.hidden(), state.batch()))))?;
         let hidden = Array1::from_vec(hidden).into_shape_with_order((batch, self.model.hidden));
         Ok(hidden.map_err(|why| PyValueError::new_err(why.to_string()))?.into_pyarray(py))
     }
@@ -125,31 +120,31 @@ impl State {
     /// The number of rows.
     #[getter]
     fn batch(&self, py: Python<'_>) -> PyResult<usize> {
-        run(py, || Ok(self.lock().batch()))
+        run(py, || self.with(|state| Ok(state.batch())))
     }
 
     /// The steps that each row has taken since it was fresh.
     #[getter]
     fn steps(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
-        run(py, || Ok(self.lock().rows().iter().map(|row| row.steps).collect()))
+        run(py, || self.with(|state| Ok(state.rows().iter().map(|row| row.steps).collect())))
     }
 
     /// The number of memories that each row holds, the null slot included.
     #[getter]
     fn slots(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
-        run(py, || Ok(self.lock().rows().iter().map(|row| row.slot_steps.len()).collect()))
+        run(py, || self.with(|state| Ok(state.rows().iter().map(|row| row.slot_steps.len()).collect())))
     }
 
     /// Whether the state holds its memories. If it does not, [`settle`](State::settle) copies them.
     #[getter]
     fn settled(&self, py: Python<'_>) -> PyResult<bool> {
-        run(py, || Ok(self.lock().is_settled()))
+        run(py, || self.with(|state| Ok(state.is_settled())))
     }
 
     /// Copies the memories that the last call stored from its hidden states, `[batch, time, hidden]`.
     fn settle(&self, py: Python<'_>, hidden: PyReadonlyArray3<'_, f32>) -> PyResult<()> {
         let hidden = hidden.as_slice()?;
-        run(py, || self.lock().settle(hidden))
+        run(py, || self.with(|state| state.settle(hidden)))
     }
 
     /// A state of some rows of several states, which must be settled: `picks` names a state and a row of it for each.
@@ -157,7 +152,8 @@ impl State {
     fn of_rows(py: Python<'_>, states: Vec<Py<State>>, picks: Vec<(usize, usize)>) -> PyResult<Self> {
         let states: Vec<&State> = states.iter().map(Py::get).collect();
         run(py, || {
-            let parts: Vec<Part> = states.iter().map(|state| Part::of(&state.lock())).collect::<Result<_, _>>()?;
+            let parts: Vec<Part> =
+                states.iter().map(|state| state.with(|state| Part::of(state))).collect::<Result<_, _>>()?;
             let found = |(state, row): &(usize, usize)| parts.get(*state).filter(|part| *row < part.rows.len());
             let picked: Option<Vec<(&Part, usize)>> = picks.iter().map(|pick| Some((found(pick)?, pick.1))).collect();
             match (picked, states.first()) {
@@ -169,39 +165,53 @@ impl State {
 
     /// Starts rows afresh.
     fn reset(&self, py: Python<'_>, rows: Vec<usize>) -> PyResult<()> {
-        run(py, || self.lock().reset(&rows))
+        run(py, || self.lock().with_own(&self.model, |state| state.reset(&rows)))
     }
 
     /// A copy that can be carried on by itself.
     fn copy(&self, py: Python<'_>) -> PyResult<Self> {
-        run(py, || Ok(Self::of(self.lock().clone(), self.model)))
+        run(py, || Ok(Self::of(self.with(|state| Ok(state.clone()))?, self.model)))
     }
 }
 
 impl State {
     pub(crate) fn of(state: EngineState, model: attentive_engine::Model) -> Self {
-        Self { inner: Mutex::new(state), model }
+        Self { held: Mutex::new(Held::new(state)), model }
     }
 
-    /// The state to begin a call with.
-    pub(crate) fn for_call(
-        &self, model: &attentive_engine::Model, batch: usize,
-    ) -> attentive_engine::Result<EngineState> {
+    /// Runs a call that begins with this state. `call` gives the state after it. The call must be able to fail only by
+    /// an overflow, if it goes on with a state of its own kind that only grows.
+    pub(crate) fn go_on<T>(
+        &self, model: &attentive_engine::Model, batch: usize, moves: bool,
+        call: impl FnOnce(EngineState) -> attentive_engine::Result<(EngineState, T)>,
+    ) -> attentive_engine::Result<(Self, T)> {
         let wrong = |what: &str, got: usize, right: String| {
             Err(EngineError::State(format!("its {what} is {got}, but {right} is needed")))
         };
         if self.model.store.k_att != model.store.k_att {
             return wrong("`k_att`", self.model.store.k_att, model.store.k_att.to_string());
         }
-        let state = self.lock();
-        if state.batch() != batch {
-            return wrong("batch size", state.batch(), format!("{batch}, the batch size of the input,"));
+        let rows = self.with(|state| Ok(state.batch()))?;
+        if rows != batch {
+            return wrong("batch size", rows, format!("{batch}, the batch size of the input,"));
         }
-        Ok(state.clone())
+        let kind = |model: &attentive_engine::Model| (model.hidden, model.cell);
+        if moves && kind(&self.model) == kind(model) && only_grows(model) && only_grows(&self.model) {
+            let (held, result) = self.lock().go_on(&self.model, call)?;
+            return Ok((Self { held: Mutex::new(held), model: *model }, result));
+        }
+        let (after, result) = call(self.with(|state| Ok(state.clone()))?)?;
+        Ok((Self::of(after, *model), result))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, EngineState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with<T>(
+        &self, body: impl FnOnce(&mut EngineState) -> attentive_engine::Result<T>,
+    ) -> attentive_engine::Result<T> {
+        self.lock().with(&self.model, body)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

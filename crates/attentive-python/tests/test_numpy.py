@@ -80,3 +80,35 @@ def test_two_threads_share_a_model():
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     assert not wrong
+
+
+def test_states_of_one_stream_share_memories_and_nothing_else():
+    model, (x, _) = attentive.load(FOLDERS[0]), example_of(FOLDERS[0])
+    states = [model.run(x[:, :1])[1]]
+    for t in range(1, 25):
+        states.append(model.step(x[:, t], states[-1])[1])
+    expected = [model.run(x[:, : t + 1])[1].data() for t in range(25)]
+
+    def same(state, right):
+        for got, wanted in zip(state.data(), right, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+    states[24].reset([1])  # those before it do not notice
+    for t in (3, 23, 0, 12):
+        same(states[t], expected[t])
+    states[7].reset([0, 2])
+    same(states[8], expected[8])
+    assert (states[24].steps, states[7].steps) == ([25, 0, 25], [0, 8, 0])
+
+
+def test_a_mistake_costs_no_state():
+    model = attentive.load(FOLDERS[1])
+    x = np.ones((2, 9, 3), np.float32)
+    whole = model.predict(x)
+    _, state = model.run(x[:, :5])
+    bad = x.copy()
+    bad[1, 6, 2] = np.nan
+    for wrong in (bad[:, 5:], x[:1, 5:], x[:, 5:, :2]):
+        with pytest.raises(ValueError, match="NaN|batch size|input"):
+            model.run(wrong, state)
+    np.testing.assert_array_equal(model.run(x[:, 5:], state)[0], whole[:, 5:])
