@@ -109,6 +109,6 @@ def test_a_mistake_costs_no_state():
     bad = x.copy()
     bad[1, 6, 2] = np.nan
     for wrong in (bad[:, 5:], x[:1, 5:], x[:, 5:, :2]):
-        with pytest.raises(ValueError, match="NaN|batch size|input"):
+        with pytest.raises(ValueError, match=r"NaN|batch size|input"):
             model.run(wrong, state)
     np.testing.assert_array_equal(model.run(x[:, 5:], state)[0], whole[:, 5:])
