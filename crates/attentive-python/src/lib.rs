@@ -13,6 +13,7 @@
 mod arrays;
 mod call;
 mod errors;
+mod fork;
 mod line;
 mod model;
 mod readout;
@@ -29,6 +30,8 @@ use pyo3::prelude::*;
 mod module {
     #[pymodule_export]
     use super::call::forward;
+    #[pymodule_export]
+    use super::fork::{after, before};
     #[pymodule_export]
     use super::model::{Model, names};
     #[pymodule_export]

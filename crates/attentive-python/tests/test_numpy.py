@@ -1,5 +1,7 @@
 """Trained models on NumPy arrays, without PyTorch."""
 
+import os
+import signal
 import threading
 
 import numpy as np
@@ -112,3 +114,28 @@ def test_a_mistake_costs_no_state():
         with pytest.raises(ValueError, match=r"NaN|batch size|input"):
             model.run(wrong, state)
     np.testing.assert_array_equal(model.run(x[:, 5:], state)[0], whole[:, 5:])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="`fork` is not everywhere")
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_fork_in_the_middle_of_other_threads_calls_leaves_a_child_that_works():
+    model, (x, _) = attentive.load(FOLDERS[0], threads=1), example_of(FOLDERS[0])
+    x = np.tile(x, (40, 4))  # large enough for the pool of buffers
+    whole, ended = model.predict(x), threading.Event()
+
+    def work():
+        while not ended.is_set():
+            model.predict(x)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    [thread.start() for thread in threads]
+    try:
+        for _ in range(30):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)  # ends the child if it hangs
+                os._exit(0 if np.array_equal(model.predict(x), whole) else 3)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        ended.set()
+        [thread.join() for thread in threads]

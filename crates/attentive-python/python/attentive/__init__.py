@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
+from . import _engine
 from ._engine import State, keep_freed_memory
 from .export import export_onnx
 from .folder import save_folder
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from .nn import Reminders, SabLSTM, SabModel, SabOutput, SabReadout, SabState, torch_model
 
 __version__ = _version("attentive-sab")
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_engine._before_fork, after_in_parent=_engine._after_fork, after_in_child=_engine._after_fork
+    )
 __all__ = [
     "NumpyModel",
     "NumpyReminders",
