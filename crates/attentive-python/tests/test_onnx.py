@@ -104,3 +104,12 @@ def test_a_layer_alone_has_no_y(tmp_path):
     found = run_sequence(tmp_path / "layer.onnx", x.numpy())
     assert "y" not in found
     np.testing.assert_allclose(found["hidden"], layer(x)[0].hidden.detach(), rtol=0, atol=1e-5)
+
+
+def test_every_part_that_the_engine_has_is_known():
+    from attentive import _engine
+    from attentive.export.step import PARTS
+
+    assert {name: sorted(_engine.names(name)) for name in PARTS} == {
+        name: sorted(known) for name, known in PARTS.items()
+    }

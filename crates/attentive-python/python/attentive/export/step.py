@@ -14,6 +14,14 @@ State = dict[str, Value]
 # A score that no memory has. Not an infinity: the difference of two would be a NaN.
 LOWEST = -3e38
 DECAY = 0.999
+# The parts that this file knows.
+PARTS = {
+    "cell": ("lstm", "gru"),
+    "scorer": ("additive", "dot", "cosine"),
+    "sparsifier": ("prominence", "softmax"),
+    "store": ("every", "novelty"),
+    "evict": ("oldest", "least-attended"),
+}
 
 
 class Step:
@@ -21,6 +29,11 @@ class Step:
 
     def __init__(self, model: Folder) -> None:
         self.options, self.tensors = model.options, model.tensors
+        for name, known in PARTS.items():
+            if (part := getattr(self.options, name)) not in known:
+                raise ValueError(
+                    f'the {name} "{part}" has no form in ONNX yet; those that have one: {", ".join(known)}'
+                )
         self.hidden = model.options.hidden_size
         # Rows whose memories differ in number keep slots that are gone. Otherwise every slot is a memory.
         self.ragged = self.options.store == "novelty" or self.options.capacity is not None

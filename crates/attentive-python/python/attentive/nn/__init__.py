@@ -1,7 +1,8 @@
 """The layer for PyTorch."""
 
-from .lstm import Reminders, SabLSTM, SabOutput
+from .lstm import SabLSTM
 from .model import SabModel, torch_model
+from .output import Reminders, SabOutput
 from .readout import SabReadout
 from .state import SabState
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,35 +13,13 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from .._engine import Weights
 from .._options import Options
-from . import checks, packed, pieces
-from .autograd import Call, Drift, ModelFunction, SequenceFunction, array, read
+from . import checks, packed
+from .autograd import array
+from .caller import Caller
 from .eager import eager
 from .names import translate
+from .output import Reminders, SabOutput, time_first
 from .state import SabState, state_of
-
-
-class Reminders(NamedTuple):
-    """The memories that each step was reminded of, the largest weight first."""
-
-    steps: Tensor
-    """`[batch, time, most]`, int64: the step whose hidden state the memory holds, counted from 1 since the row was
-    fresh. 0 is the null slot, the initial hidden state. -1 is an unused place."""
-    weights: Tensor
-    """`[batch, time, most]`: its weight in the summary."""
-
-
-@dataclass
-class SabOutput:
-    """The output of a layer. With `batch_first=False`, batch and time change places; a step has no time."""
-
-    hidden: Tensor
-    """h of every step, `[batch, time, hidden]` (R7); zero after the end of a row."""
-    summary: Tensor
-    """s of every step, `[batch, time, hidden]` (R7)."""
-    reminders: Reminders | None = None
-    """The reminders of every step, if they were asked for and the layer uses attention."""
-    drift: Callable[[], Drift | None] = lambda: None
-    """After the backward pass: how far replayed memories of earlier calls have drifted (R21)."""
 
 
 class SabLSTM(nn.Module):
@@ -139,6 +116,20 @@ class SabLSTM(nn.Module):
         self._packed: dict[bool, Weights] = {}
         self.reset_parameters()
 
+    if TYPE_CHECKING:
+
+        def __call__(
+            self,
+            x: Tensor | PackedSequence,
+            state: SabState | None = None,
+            lengths: Tensor | Sequence[int] | None = None,
+            *,
+            reset: Tensor | None = None,
+            reminders: int | None = None,
+            batch: tuple[int, int] | None = None,
+        ) -> tuple[SabOutput, SabState]:
+            """As `forward`."""
+
     @classmethod
     def of_options(cls, options: Options, batch_first: bool = True) -> SabLSTM:
         """A layer with these options."""
@@ -228,7 +219,7 @@ class SabLSTM(nn.Module):
         if not self.batch_first and isinstance(x, Tensor) and x.dim() >= 2:
             reset = reset.transpose(0, 1) if isinstance(reset, Tensor) and reset.dim() == 2 else reset
             output, state = self._run(x.transpose(0, 1), state, lengths, reset, reminders, batch)
-            return _time_first(output), state
+            return time_first(output), state
         return self._run(x, state, lengths, reset, reminders, batch)
 
     @eager
@@ -355,13 +346,14 @@ class SabLSTM(nn.Module):
         if state.batch != rows:
             raise ValueError(f"the state has {state.batch} rows, but the input has {rows}")
 
-    def _parameters_in_order(self) -> list[Tensor]:
+    def parameters_in_order(self) -> list[Tensor]:
+        """The parameters as the engine orders them, checked."""
         found: list[Tensor] = [self.get_parameter(name) for name in self._names]
         for name, parameter in zip(self._names, found, strict=True):
             checks.floats(f"the parameter `{name}`", parameter)
         return found
 
-    def _weights(self, parameters: list[Tensor], dense: bool, tracked: bool, threads: int) -> Weights:
+    def packed_weights(self, parameters: list[Tensor], dense: bool, tracked: bool, threads: int) -> Weights:
         """The parameters packed for the engine. Calls without gradient share them as long as no bit changes."""
         arrays = [array(parameter) for parameter in parameters]
         if tracked:
@@ -384,75 +376,3 @@ class SabLSTM(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._packed, self._calls = {}, itertools.count()
-
-
-class Caller:
-    """One call of a layer, which may consist of several calls of the engine."""
-
-    def __init__(self, layer: SabLSTM, dense: bool, phase: int, reminders: int | None) -> None:
-        self.options, self.dense = layer.options, dense
-        self.phase, self.reminders = phase, reminders
-        self.threads = torch.get_num_threads()
-        self._parameters = layer._parameters_in_order()
-        self._layer = layer
-        self._weights: dict[bool, Weights] = {}
-
-    def weights(self, tracked: bool) -> Weights:
-        """The weights of the call."""
-        if tracked not in self._weights:
-            self._weights[tracked] = self._layer._weights(self._parameters, self.dense, tracked, self.threads)
-        return self._weights[tracked]
-
-    def run(self, x: Tensor, state: SabState | None, no_gradient: bool = False) -> tuple[SabOutput, SabState]:
-        """Runs whole rows."""
-        tracked = not no_gradient and self._tracks(x, [])
-        call, given = self._call(x, state, tracked)
-        if tracked:
-            apply = cast(Callable[..., tuple[Tensor, Tensor]], SequenceFunction.apply)
-            hidden, summary = apply(call, given, *self._parameters)
-        else:
-            hidden, summary = call.run(given, tracked=False)
-        reminded = None if call.reminded is None else Reminders(*call.reminded)
-        return SabOutput(hidden, summary, reminded, call.drift), self._left(call)
-
-    def run_pieces(
-        self, x: Tensor, state: SabState | None, lengths: list[int], reset: Tensor | None
-    ) -> tuple[SabOutput, SabState]:
-        """Runs rows that end early or begin anew."""
-        return pieces.run(self, x, state, lengths, reset)
-
-    def read(self, x: Tensor, state: SabState | None, readout: list[Tensor], last: bool) -> tuple[Tensor, SabState]:
-        """Runs whole rows and the output layer `v1`, `v2`, `bias`."""
-        tracked = self._tracks(x, readout)
-        call, given = self._call(x, state, tracked)
-        if not tracked:
-            hidden, summary = call.run(given, tracked=False)
-            return read(hidden, summary, readout[0], readout[1], readout[2], last, self.threads), self._left(call)
-        apply = cast(Callable[..., Tensor], ModelFunction.apply)
-        return apply(call, last, given, *readout, *self._parameters), self._left(call)
-
-    def _left(self, call: Call) -> SabState:
-        return SabState(self.options, call.left, call.hidden)
-
-    def _tracks(self, x: Tensor, readout: list[Tensor]) -> bool:
-        with_gradient = [*self._parameters, *readout, *([x] if self.dense else [])]
-        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in with_gradient)
-
-    def _call(self, x: Tensor, state: SabState | None, tracked: bool) -> tuple[Call, Tensor | None]:
-        call = Call(
-            model=self.options.model,
-            weights=self.weights(tracked),
-            state=None if state is None else state.engine_state(),
-            phase=self.phase,
-            reminders=self.reminders if self.options.attends else None,
-            tokens=None if self.dense else x.long(),
-            threads=self.threads,
-        )
-        return call, x if self.dense else None
-
-
-def _time_first(output: SabOutput) -> SabOutput:
-    reminded = output.reminders
-    if reminded is not None:
-        reminded = Reminders(reminded.steps.transpose(0, 1), reminded.weights.transpose(0, 1))
-    return SabOutput(output.hidden.transpose(0, 1), output.summary.transpose(0, 1), reminded, output.drift)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from ..folder import Folder, read_folder
 from . import checks
 from .eager import eager
-from .lstm import SabLSTM, SabOutput
+from .lstm import SabLSTM
+from .output import SabOutput
 from .readout import SabReadout
 from .state import SabState
 

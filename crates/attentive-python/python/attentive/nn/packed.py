@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 if TYPE_CHECKING:
-    from .lstm import SabOutput
+    from .output import SabOutput
 
 
 def like(x: PackedSequence, output: SabOutput) -> SabOutput:

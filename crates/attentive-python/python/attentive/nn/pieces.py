@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from .._engine import State
+from .output import Reminders, SabOutput
 from .state import SabState
 
 if TYPE_CHECKING:
-    from .lstm import Caller, SabOutput
+    from .caller import Caller
 
 
 class Piece(NamedTuple):
@@ -92,8 +93,6 @@ def _run_group(caller: Caller, x: Tensor, state: SabState | None, pieces: list[P
 
 
 def _joined(caller: Caller, groups: list[Group], batch: int, time: int) -> SabOutput:
-    from .lstm import Reminders, SabOutput
-
     flat, insides = [], []
     for group in groups:
         rows, times, inside = _places(group.pieces, group.x.shape[1])

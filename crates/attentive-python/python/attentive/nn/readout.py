@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from torch.nn.utils.rnn import PackedSequence
 
-from .lstm import SabOutput
+from .output import SabOutput
 
 
 class SabReadout(nn.Module):
