@@ -1,4 +1,4 @@
-"""Learns to repeat ten digits after a wait, from nothing to 99 %, in about a minute on two cores."""
+"""Learns to repeat ten digits after a wait, from nothing to 99 %, in a minute or two on two cores."""
 
 import torch
 from torch.nn.functional import cross_entropy

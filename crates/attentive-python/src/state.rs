@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Hidden state, cell state and memories of every row of a batch.
-#[pyclass(frozen, module = "attentive._engine")]
+#[pyclass(frozen, weakref, module = "attentive._engine")]
 pub(crate) struct State {
     /// Locked only without the GIL, so that no thread waits for the lock while it holds the GIL.
     held: Mutex<Held>,

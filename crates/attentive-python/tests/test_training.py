@@ -232,3 +232,22 @@ def test_memory_stays_flat_over_ten_thousand_steps():
         step()
     gc.collect()
     assert resident_kilobytes() - before < 4096
+
+
+def test_an_output_keeps_no_state_alive():
+    import pickle
+    import weakref
+
+    layer = SabLSTM(5, 8)
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            _, state = layer(torch.randn(2, 6, 5))
+            output, after = layer(torch.randn(2, 6, 5), state)
+        if grad:
+            output.hidden.sum().backward()
+        gone = [weakref.ref(state.engine_state()), weakref.ref(after.engine_state())]
+        del state, after
+        gc.collect()
+        assert all(reference() is None for reference in gone)
+        del output.__dict__["hidden"], output.__dict__["summary"]
+        assert pickle.loads(pickle.dumps(output)).drift() is None

@@ -31,6 +31,16 @@ class Drift(NamedTuple):
     """The largest."""
 
 
+class DriftReport:
+    """`report()` is the drift that the last backward pass found, or `None` if it replayed nothing."""
+
+    found: Drift | None = None
+
+    def __call__(self) -> Drift | None:
+        """What was found."""
+        return self.found
+
+
 @dataclass
 class Call:
     """One call of the engine: what goes in, and what comes out beside tensors with gradient."""
@@ -51,12 +61,8 @@ class Call:
     hidden: Tensor | None = None
     """The hidden states, as long as the state after the call must be settled with them."""
 
-    drifted: list[Drift] = field(default_factory=list)
+    drift: DriftReport = field(default_factory=DriftReport)
     """Filled by the backward pass."""
-
-    def drift(self) -> Drift | None:
-        """The drift that the last backward pass found, if it replayed a memory of an earlier call."""
-        return self.drifted[-1] if self.drifted else None
 
     def run(self, x: Tensor | None, tracked: bool) -> tuple[Tensor, Tensor]:
         """H and s of every step, `[batch, time, hidden]` each, in the engine's own memory."""
@@ -98,7 +104,7 @@ class SequenceFunction(torch.autograd.Function):
         hidden, summary = call.run(x, tracked=True)
         # Saving h and x lets PyTorch notice if someone changes them before the backward pass.
         ctx.save_for_backward(_kept(call), hidden, *([] if x is None else [x]))
-        ctx.threads, ctx.drifted = call.threads, call.drifted
+        ctx.threads, ctx.drift = call.threads, call.drift
         ctx.set_materialize_grads(False)
         return hidden, summary
 
@@ -115,8 +121,7 @@ class SequenceFunction(torch.autograd.Function):
             input_gradient=bool(dense) and ctx.needs_input_grad[1],
             threads=ctx.threads,
         )
-        if drift is not None:
-            ctx.drifted[:] = [Drift(*drift)]
+        ctx.drift.found = None if drift is None else Drift(*drift)
         return None, *_wanted(ctx.needs_input_grad[1:], [d_x, *found])
 
 

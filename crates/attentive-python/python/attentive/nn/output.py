@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from torch import Tensor
 
-from .autograd import Drift
+from .autograd import DriftReport
 
 
 class Reminders(NamedTuple):
@@ -31,7 +30,7 @@ class SabOutput:
     """s of every step, `[batch, time, hidden]` (R7)."""
     reminders: Reminders | None = None
     """The reminders of every step, if they were asked for and the layer uses attention."""
-    drift: Callable[[], Drift | None] = lambda: None
+    drift: DriftReport = field(default_factory=DriftReport)
     """After the backward pass: how far replayed memories of earlier calls have drifted (R21)."""
 
 
