@@ -23,21 +23,22 @@ OPTIONS = (
     "novelty",
     "capacity",
     "evict",
+    "credit_across_calls",
 )
 
 
 @functools.cache
-def _file():
-    return read_tensors(GOLDENS / "sab_lstm.safetensors")
+def _file(file):
+    return read_tensors(GOLDENS / f"{file}.safetensors")
 
 
-def names():
-    return sorted(name for name in _file()[1] if name.startswith("case_"))
+def names(file="sab_lstm"):
+    return sorted(name for name in _file(file)[1] if name.startswith("case_"))
 
 
-def case(name):
+def case(name, file="sab_lstm"):
     """The description of a case, the options of its layer, and its tensors without the case's name."""
-    tensors, metadata = _file()
+    tensors, metadata = _file(file)
     about = json.loads(metadata[name])
     options = {key: about[key] for key in OPTIONS if about.get(key) is not None or key in ("k_trunc", "capacity")}
     mine = {key.removeprefix(f"{name}/"): value for key, value in tensors.items() if key.startswith(f"{name}/")}

@@ -73,6 +73,8 @@ def test_options(options, kind, words):
         (lambda: layer(dense, reset=torch.zeros(2, 6)), TypeError, "torch.bool is needed"),
         (lambda: layer(dense, reset=torch.zeros(6, 2, dtype=torch.bool)), ValueError, r"`reset` has shape \[6, 2\]"),
         (lambda: layer(dense, reminders=0), ValueError, "`reminders` is 0"),
+        (lambda: layer(dense, batch=3), TypeError, "`batch` is 3, but a seed and a number"),
+        (lambda: layer(dense, batch=(0, -1)), ValueError, "must be from 0"),
         (lambda: layer(dense, state.hidden), TypeError, "the state is a Tensor, but a SabState"),
         (lambda: layer(dense[:1], state), ValueError, "the state has 2 rows, but the input has 1"),
         (lambda: SabLSTM(5, 9)(dense, state), ValueError, "another layer: its `hidden_size` is 8, but 9"),

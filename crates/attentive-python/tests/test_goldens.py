@@ -47,18 +47,19 @@ def outputs_agree(got, expected):
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("name", cases.names())
-def test_outputs_states_and_every_gradient_are_those_of_the_oracle(name):
-    about, options, tensors = cases.case(name)
-    layer = layer_of(about, options, tensors)
+def input_of(about, tensors):
     if about["tokens"]:
-        x = torch.tensor(tensors["tokens"])
-    else:
-        x = torch.tensor(tensors["x"]).float().requires_grad_()
-    output, state = layer(x, state_of(layer, about, options, tensors))
+        return torch.tensor(tensors["tokens"])
+    return torch.tensor(tensors["x"]).float().requires_grad_()
+
+
+def check(about, options, tensors, layer, state):
+    """The last call of a case: outputs, the state after it, and every gradient."""
+    x = input_of(about, tensors)
+    output, after = layer(x, state)
     outputs_agree(output.hidden.detach(), tensors["out/hidden"])
     outputs_agree(output.summary.detach(), tensors["out/summary"])
-    left = state.state_dict()
+    left = after.state_dict()
     outputs_agree(left["hidden"], tensors["out/final_h"])
     if "out/final_c" in tensors:
         outputs_agree(left["cell"], tensors["out/final_c"])
@@ -82,3 +83,29 @@ def test_outputs_states_and_every_gradient_are_those_of_the_oracle(name):
     for name, gradient in gradients.items():
         allowed = 1e-4 * max(np.abs(expected[name]).max(), 0.01 * largest)
         np.testing.assert_allclose(gradient, expected[name], rtol=0, atol=allowed, err_msg=name)
+    return output
+
+
+@pytest.mark.parametrize("name", cases.names())
+def test_outputs_states_and_every_gradient_are_those_of_the_oracle(name):
+    about, options, tensors = cases.case(name)
+    layer = layer_of(about, options, tensors)
+    check(about, options, tensors, layer, state_of(layer, about, options, tensors))
+
+
+@pytest.mark.parametrize("name", cases.names("credit"))
+def test_r21_credit_across_calls_is_that_of_the_oracle(name):
+    about, options, tensors = cases.case(name, "credit")
+    assert options["credit_across_calls"]
+    state = None
+    for number, own in enumerate(about["earlier"]):
+        inner = f"call_{number}/"
+        of_call = {key.removeprefix(inner): value for key, value in tensors.items() if key.startswith(inner)}
+        layer = layer_of(about, {**options, "trunc_phase": own["trunc_phase"]}, of_call)
+        _, state = layer(input_of(about, of_call).detach(), state)
+    output = check(about, options, tensors, layer_of(about, options, tensors), state)
+    drift = output.drift()
+    assert (drift is not None) == ("out/drift" in tensors)
+    if drift is not None:
+        assert drift.memories == tensors["out/drift_memories"][0]
+        np.testing.assert_allclose([drift.mean, drift.most], tensors["out/drift"][0], rtol=0, atol=1e-5)

@@ -71,3 +71,12 @@ def mask(what: str, given: Any, shape: tuple[int, ...]) -> Tensor:
     if tuple(given.shape) != shape:
         raise ValueError(f"`{what}` has shape {list(given.shape)}, but {list(shape)} is needed")
     return given
+
+
+def seed_and_number(batch: Any) -> tuple[int, int]:
+    """Checks the two numbers from which a random phase is drawn."""
+    if not isinstance(batch, tuple) or len(batch) != 2 or not all(type(part) is int for part in batch):
+        raise TypeError(f"`batch` is {batch!r}, but a seed and a number of the batch are needed, two whole numbers")
+    if not all(0 <= part < 2**64 for part in batch):
+        raise ValueError(f"`batch` is {batch!r}, but both numbers must be from 0 and below 2**64")
+    return batch[0], batch[1]

@@ -327,7 +327,7 @@ class SabLSTM(nn.Module):
         lengths = [time] * rows if lengths is None else checks.lengths_of(lengths, rows, time)
         if reset is not None:
             reset = checks.mask("reset", reset, (rows, time))
-        seed, number = (0, next(self._calls)) if batch is None else batch
+        seed, number = (0, next(self._calls)) if batch is None else checks.seed_and_number(batch)
         caller = Caller(self, dense, self.options.model.draw_phase(seed, number), reminders)
         whole = min(lengths) == time and (reset is None or not bool(reset.any()))
         return x, None if whole else lengths, caller
