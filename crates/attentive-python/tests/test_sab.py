@@ -61,10 +61,11 @@ def test_a_model_that_sab_trained_is_written_back_without_a_change(run, tmp_path
 
 
 @needs_sab
-def test_sab_runs_on_a_model_that_pytorch_trained(tmp_path):
+@pytest.mark.parametrize("credit", [False, True])
+def test_sab_runs_on_a_model_that_pytorch_trained(credit, tmp_path):
     torch = pytest.importorskip("torch")
     torch.manual_seed(1)
-    layer = attentive.SabLSTM(10, 16, 3, 2, None, capacity=30, scorer="dot", cell="gru")
+    layer = attentive.SabLSTM(10, 16, 3, 2, 4, capacity=30, scorer="dot", cell="gru", credit_across_calls=credit)
     model = attentive.SabModel(layer, attentive.SabReadout(16, 9))
     folder = tmp_path / "of_pytorch"
     task = {"name": "copy", "length": 8, "test": 32}
@@ -72,6 +73,7 @@ def test_sab_runs_on_a_model_that_pytorch_trained(tmp_path):
     assert "accuracy" in json.loads(sab("eval", folder, "--json"))["metrics"]
     sab("transfer", folder, "--lengths", "8,20")
     sab("attention", folder)
+    assert attentive.torch_model(folder).lstm.options == layer.options
     kept = (folder / "config.toml").read_bytes()
     attentive.save_folder(attentive.torch_model(folder), folder, task={"name": "copy", "length": 9})
     assert (folder / "config.toml").read_bytes() == kept, "settings of a run stay"

@@ -168,7 +168,9 @@ def save_folder(
     _write(folder / MODEL, to_bytes(tensors, None if update is None else {"update": update}))
     _write(folder / CONFIG, (json.dumps(config, indent=2) + "\n").encode())
     if isinstance(task, Mapping) and not (folder / RUN_CONFIG).exists():
-        _write(folder / RUN_CONFIG, _toml({"task": dict(task), "model": settings}).encode())
+        # No task of `sab` trains with credit across calls, so its settings have no such key.
+        known = {key: value for key, value in settings.items() if key != "credit_across_calls"}
+        _write(folder / RUN_CONFIG, _toml({"task": dict(task), "model": known}).encode())
 
 
 def _settings(options: Options) -> dict[str, Any]:
@@ -176,6 +178,9 @@ def _settings(options: Options) -> dict[str, Any]:
     for name in ("k_trunc", "capacity"):
         if settings[name] is None:
             settings[name] = "none"
+    # As `sab` writes it: only where it is set.
+    if not settings["credit_across_calls"]:
+        del settings["credit_across_calls"]
     return settings
 
 
