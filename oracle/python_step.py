@@ -10,8 +10,12 @@ Attentive's own program `training_step`. `compare.py` runs all three in turn. Th
 
 import argparse
 import json
+import os
 import statistics
 import time
+
+# PyTorch's threads read this when they are first loaded; docs/python.md says what it does.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import attentive
 import torch
