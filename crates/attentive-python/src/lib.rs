@@ -5,6 +5,7 @@
 //! Weights  parameters in the engine's order, packed once     (weights)
 //! forward  arrays in, arrays out, State and Tape beside them (call)
 //! Tape     backward: gradients in PyTorch's layout           (tape)
+//! State    what a batch carries to the next call             (state, line, segments)
 //! ```
 //!
 //! Every function takes contiguous NumPy arrays and returns NumPy arrays without copying them. The GIL is released while
