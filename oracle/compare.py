@@ -6,17 +6,21 @@
 A step consists of forward, cross-entropy, backward, clipping of the global norm and Adam, on the same shapes. Rounds of
 the two programs alternate. Each program reports the best of all its steps, and both use the same number of threads.
 PyTorch comes in three styles: `modules` built from torch.nn, `plain` with the cell written out, and `tuned`, the fastest
-version found (see `peer.py`). A plain LSTM is `nn.LSTM` in all of them. The last column compares the operations of
+version found (see `peer.py`). A plain LSTM is `nn.LSTM` in all of them. If the package `attentive-sab` is installed, its
+step (`python_step.py`) runs in the same rounds. The last column compares the operations of
 Attentive's matrix products per second with the best that the machine's arithmetic units reached in the same rounds.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
 import subprocess
 import sys
 from pathlib import Path
+
+import torch
 
 from peer import CASES
 
@@ -42,7 +46,8 @@ def row(measured: dict) -> str:
     best, gflop, limit = measured["milliseconds"], measured["gflop"], measured["limit_gflops"]
     peers = [f"{best[style]:.0f} | {best[style] / best['attentive']:.2f}" if style in best else "- | -" for style in STYLES]
     share = 100 * gflop / best["attentive"] * 1e3 / limit
-    return (f"| {measured['case']} | {best['attentive']:.1f} | {' | '.join(peers)} | {measured['wanted']:g} | {gflop:.1f} | "
+    package = f"{best['package']:.1f} | {best['package'] / best['attentive']:.2f}" if "package" in best else "- | -"
+    return (f"| {measured['case']} | {best['attentive']:.1f} | {package} | {' | '.join(peers)} | {measured['wanted']:g} | {gflop:.1f} | "
             f"{limit:.0f} | {share:.0f} % |")
 
 
@@ -51,6 +56,7 @@ def main():
     parser.add_argument("--case", choices=[*CASES, "all"], default="all")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--styles", nargs="*", choices=STYLES, default=STYLES, help="the styles of PyTorch to measure")
     parser.add_argument("--json", type=Path, help="also write the measurements to this file")
     arguments = parser.parse_args()
     build = ["cargo", "build", "--release", "--quiet", "-p", "attentive-sab", "--example", "training_step"]
@@ -58,30 +64,35 @@ def main():
     target = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target"))
     ours = str(target / "release" / "examples" / "training_step")
 
+    package = importlib.util.find_spec("attentive") is not None
+    torch_version = torch.__version__
     measurements = []
     for case in CASES if arguments.case == "all" else [arguments.case]:
         our_steps, peer_steps = STEPS[case]
-        styles = ["modules"] if CASES[case].sab is None else STYLES
-        best = {name: float("inf") for name in ["attentive", *styles]}
+        styles = [style for style in arguments.styles if style == "modules" or CASES[case].sab is not None]
+        best = {name: float("inf") for name in ["attentive", *(["package"] if package else []), *styles]}
         limit = 0.0
         for _ in range(arguments.rounds):
             limit = max(limit, run([ours, "limit", "--threads", str(arguments.threads), "--repeats", "50"])["best"])
             result = run([ours, case, "--threads", str(arguments.threads), "--repeats", str(our_steps)])
             best["attentive"] = min(best["attentive"], result["best"])
             gflop = result["gflop"]
+            if package:
+                result = run([sys.executable, str(HERE / "python_step.py"), "--case", case,
+                              "--threads", str(arguments.threads), "--repeats", str(our_steps)])
+                best["package"] = min(best["package"], result["best"])
             for style in styles:
                 result = run([sys.executable, str(HERE / "peer.py"), "--case", case, "--style", style,
                               "--threads", str(arguments.threads), "--repeats", str(peer_steps)])
                 best[style] = min(best[style], result["best"])
-                torch_version = result["torch"]
         measurements.append({"case": case, "milliseconds": best, "wanted": WANTED[case], "gflop": gflop, "limit_gflops": limit})
         # Print each result at once, in case the run is stopped early.
         print(row(measurements[-1]), file=sys.stderr)
 
     print(f"{cpu_name()}, {arguments.threads} threads, PyTorch {torch_version}, best of {arguments.rounds} rounds\n")
     columns = [f"PyTorch {style}, ms | ratio" for style in STYLES]
-    print(f"| case | attentive, ms | {' | '.join(columns)} | wanted | products, GFLOP | limit, GFLOP/s | share |")
-    print("|---" * 11 + "|")
+    print(f"| case | attentive, ms | attentive from Python, ms | ratio | {' | '.join(columns)} | wanted | products, GFLOP | limit, GFLOP/s | share |")
+    print("|---" * 13 + "|")
     for measured in measurements:
         print(row(measured))
     if arguments.json:
