@@ -8,8 +8,11 @@ fn stream(settings: &[(&str, &str)]) -> Box<dyn Task> {
 const NAMES: i32 = 12;
 const VALUES: i32 = 8;
 
+/// The tokens of a row, and its asked steps with their answers.
+type Row = (Vec<i32>, Vec<(usize, i32)>);
+
 /// Some batches of training end to end: the symbols of each row, and its questions with the right values.
-fn rows_of(task: &dyn Task, seed: u64, batches: u64, rows: usize) -> Vec<(Vec<i32>, Vec<(usize, i32)>)> {
+fn rows_of(task: &dyn Task, seed: u64, batches: u64, rows: usize) -> Vec<Row> {
     let mut all = vec![(Vec::new(), Vec::new()); rows];
     for number in 0..batches {
         let batch = task.training_batch(seed, number, rows);
