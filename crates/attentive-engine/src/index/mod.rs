@@ -33,9 +33,11 @@ const ALIKE: f32 = 1e-2;
 const SHARE_PER_STEP: usize = 64;
 const LEAST_PER_STEP: usize = 4;
 
-/// With fewer memories, scoring all of them is as fast. An index begins with so many, and takes up more after a search
-/// among them has succeeded: bounds that prune nothing here will prune nothing later.
+/// With fewer memories, scoring all of them is as fast.
 const FEWEST: usize = 256;
+
+/// An index begins with this share of the memories, and takes up all after a search among them has succeeded.
+const TRIAL_SHARE: usize = 16;
 
 /// How much a search that succeeds is worth beside one that gives up, which costs a few percent of scoring every
 /// memory.
@@ -239,7 +241,7 @@ impl MemoryIndex {
         if self.len == 0 && question.steps_left < slots {
             return false;
         }
-        let wanted = if self.proven { slots } else { FEWEST };
+        let wanted = if self.proven { slots } else { FEWEST.max(slots / TRIAL_SHARE) };
         self.catch_up(question, LEAST_PER_STEP.max(slots / SHARE_PER_STEP).min(wanted.saturating_sub(self.len)));
         if self.unbounded || self.len < wanted {
             return false;
