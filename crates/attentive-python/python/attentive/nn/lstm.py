@@ -116,20 +116,6 @@ class SabLSTM(nn.Module):
         self._packed: dict[bool, Weights] = {}
         self.reset_parameters()
 
-    if TYPE_CHECKING:
-
-        def __call__(
-            self,
-            x: Tensor | PackedSequence,
-            state: SabState | None = None,
-            lengths: Tensor | Sequence[int] | None = None,
-            *,
-            reset: Tensor | None = None,
-            reminders: int | None = None,
-            batch: tuple[int, int] | None = None,
-        ) -> tuple[SabOutput, SabState]:
-            """As `forward`."""
-
     @classmethod
     def of_options(cls, options: Options, batch_first: bool = True) -> SabLSTM:
         """A layer with these options."""
@@ -221,6 +207,9 @@ class SabLSTM(nn.Module):
             output, state = self._run(x.transpose(0, 1), state, lengths, reset, reminders, batch)
             return time_first(output), state
         return self._run(x, state, lengths, reset, reminders, batch)
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
     @eager
     def step(
